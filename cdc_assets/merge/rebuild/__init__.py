@@ -8,8 +8,8 @@
    being replicated, if it can be.
 3. *Swap* (`swapping`) tags the old table's head, and puts the rows and the offsets of the new one
    in its place in one commit (`overwriting`, `replacing`): readers see the old rows, or the new
-   ones. From there on the table goes on with the offsets, and with the side table, that it was
-   built with.
+   ones. Both are of one snapshot (`seen_rows`). From there on the table goes on with the
+   offsets, and with the side table, that it was built with.
 4. *Tidy* (`tidying`) drops the table beside. The tag stays, and with it the old rows, until they
    are forgotten.
 

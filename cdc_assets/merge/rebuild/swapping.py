@@ -14,6 +14,7 @@ from cdc_assets.lake.side import side_of
 from cdc_assets.merge.rebuild.overwriting import as_in, overwrite, with_room
 from cdc_assets.merge.rebuild.replacing import fits, replace_table
 from cdc_assets.merge.rebuild.required import require_begun, require_own_topic
+from cdc_assets.merge.rebuild.seen_rows import seen_rows
 from cdc_assets.merge.rebuild.site import Site
 from cdc_assets.merge.rebuild.standing import Standing, generation_of
 from cdc_assets.merge.rebuild.tags import tag_for
@@ -44,7 +45,7 @@ def swap(site: Site, standing: Standing, begun: str | None, settled: int) -> boo
     known = AtSource.of(new, shard).in_place_of(AtSource.of(old, shard), str(uuid.uuid4()))
     published = _published(site, old.published, new.published, generation)
     published = replace(published, carried=replace(published.carried, at_source=known))
-    rows = site.spark().table(sql.table(site.catalog, new.name))
+    rows = seen_rows(site, new)
     if site.entry.shard is not None:
         old = with_room(site, old, new)
         rows = as_in(site.spark().table(sql.table(site.catalog, old.name)), rows)
