@@ -43,13 +43,17 @@ class Lag:
         return {"lag_changes": self.changes, "lag_seconds": round(self.seconds, 3)}
 
 
+NO_LAG: Final = Lag(0, 0.0)
+"""Nothing is unread."""
+
+
 def batch_metadata(
-    config: ReplicationConfig, entry: TableEntry, batch: BatchResult, lag: Lag
+    config: ReplicationConfig, entry: TableEntry, batch: BatchResult, lag: Lag | None
 ) -> Metadata:
-    """Returns all metadata of one published batch."""
+    """Returns all metadata of one published batch; without the lag if that is unknown."""
     return {
         **_counts(batch),
-        **lag.metadata(),
+        **lag_metadata(lag),
         **latency_metadata(batch.latency),
         **_durations(batch),
         "offsets": offsets_table(batch.ranges),
@@ -63,6 +67,11 @@ def batch_metadata(
         **valid_through_metadata(batch.valid_through),
         **({"dagster/row_count": batch.row_count} if batch.row_count is not None else {}),
     }
+
+
+def lag_metadata(lag: Lag | None) -> Metadata:
+    """Returns the lag as numbers; nothing if it is unknown."""
+    return lag.metadata() if lag else {}
 
 
 def valid_through_metadata(through: datetime | None) -> Metadata:
@@ -171,14 +180,14 @@ def _column(name: str, type_: str, comment: str, required: bool, key: bool) -> d
     )
 
 
-def quiet_metadata(committed: OffsetVector, lag: Lag) -> Metadata:
+def quiet_metadata(committed: OffsetVector, lag: Lag | None) -> Metadata:
     """Returns metadata of a materialization that merged nothing; its zeros keep sums exact."""
     return {
         "records": 0,
         "rows_inserted": 0,
         "rows_updated": 0,
         "rows_deleted": 0,
-        **lag.metadata(),
+        **lag_metadata(lag),
         "committed_offsets": dg.MetadataValue.text(committed.to_json()),
     }
 

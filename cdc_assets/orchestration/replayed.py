@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.log.hours import HourWindow
-from cdc_assets.orchestration.metadata import Lag, Metadata, batch_metadata
+from cdc_assets.orchestration.metadata import Lag, Metadata, batch_metadata, lag_metadata
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ class ReplayedHours:
         self._batches[batch.hour].append(batch)
 
     def metadata(
-        self, config: ReplicationConfig, entry: TableEntry, lag: Lag
+        self, config: ReplicationConfig, entry: TableEntry, lag: Lag | None
     ) -> Iterator[tuple[HourWindow, Metadata]]:
         """Yields for each hour the last batch's metadata with the sums of all; zeros if none."""
         for window, batches in self._batches.items():
             each = [batch_metadata(config, entry, batch, lag) for batch in batches]
             sums = {name: sum(one[name] for one in each) for name in _SUMMED}
-            yield window, {**(each[-1] if each else lag.metadata()), **sums, "replay": True}
+            yield window, {**(each[-1] if each else lag_metadata(lag)), **sums, "replay": True}

@@ -7,26 +7,25 @@ from collections.abc import Generator
 from cdc_assets.operate.survey import TableSurvey
 from cdc_assets.orchestration.table_run.events import Event
 from cdc_assets.orchestration.table_run.failure_record import FailureRecord
-from cdc_assets.orchestration.table_run.renamed import as_called_now, follow
+from cdc_assets.orchestration.table_run.renamed import Followed, as_called_now, follow
 from cdc_assets.orchestration.table_run.step import TableStep
-from cdc_assets.orchestration.table_run.step_checks import StepChecks
 
 
-def begin(
-    step: TableStep, record: FailureRecord, checks: StepChecks
-) -> Generator[Event, None, TableSurvey | None]:
+def begin(step: TableStep, record: FailureRecord) -> Generator[Event, None, TableSurvey | Followed]:
     """Surveys the table, and does what comes before its first batch, whoever asks for that.
 
     Returns:
-        The table; None if it continues the rows of another one, which is done then.
+        The table; if it continues the rows of another one, how far that has come.
 
     Raises:
         TerminalError: if the rows of a first batch would be wrong unnoticed.
         CdcError: if the table cannot be read, or the one whose rows it continues not be followed.
     """
     before = as_called_now(step, step.survey())
-    if before.state is None and (yield from follow(step, record, checks)):
-        return None
+    if before.state is None:
+        followed = yield from follow(step, record)
+        if followed is not None:
+            return followed
     _require_assessed(step, before)
     return before
 

@@ -33,12 +33,9 @@ def batch_event(
         step: the step that has merged it.
         batch: the batch.
         of: the table that it was merged into, if that is not the step's own.
-
-    Raises:
-        UnreachableError: if Kafka does not answer.
     """
     entry = of or step.entry
-    lag = lag_of(step.services, entry.topic, batch.end)
+    lag = lag_of(step, entry.topic, batch.end)
     metadata = batch_metadata(step.services.config, entry, batch, lag)
     key = table_key(step.config, entry)
     return materialization(key, batch.hour.key, metadata, batch.snapshot_id)
@@ -73,7 +70,7 @@ def quiet_result(step: TableStep, checks: StepChecks) -> dg.MaterializeResult[An
     """
     after = step.survey()
     snapshot = after.state.snapshot_id if after.state else None
-    lag = lag_of(step.services, step.entry.topic, after.committed)
+    lag = lag_of(step, step.entry.topic, after.committed)
     return dg.MaterializeResult(
         metadata=quiet_metadata(after.committed, lag),
         data_version=dg.DataVersion(str(snapshot)) if snapshot else None,

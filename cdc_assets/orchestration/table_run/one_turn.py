@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from cdc_assets.operate.survey import TableSurvey
 from cdc_assets.orchestration.table_run.beginning import begin
 from cdc_assets.orchestration.table_run.draining import Drain
-from cdc_assets.orchestration.table_run.events import Event, batch_event, last_events
+from cdc_assets.orchestration.table_run.events import Event, batch_event, last_events, quiet_result
 from cdc_assets.orchestration.table_run.failure_record import FailureRecord
 from cdc_assets.orchestration.table_run.intention import Intention
+from cdc_assets.orchestration.table_run.renamed import Followed
 from cdc_assets.orchestration.table_run.replaying import Replay
 from cdc_assets.orchestration.table_run.step import TableStep
 from cdc_assets.orchestration.table_run.step_checks import StepChecks
@@ -46,8 +47,9 @@ class OneTurn:
             CdcError: see `cdc_assets.errors`; batches yielded before stay published.
         """
         intention = self.step.intention
-        before = yield from begin(self.step, self.record, self.checks)
-        if before is None:
+        before = yield from begin(self.step, self.record)
+        if isinstance(before, Followed):
+            yield quiet_result(self.step, self.checks)
             return
         if intention is Intention.REPLAY:
             yield from self.replay.events(before)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
+from enum import Enum, auto
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.errors import TerminalError, TransientError
@@ -16,10 +17,18 @@ from cdc_assets.operate.services import Services
 from cdc_assets.operate.states import held_words
 from cdc_assets.operate.survey import TableSurvey
 from cdc_assets.orchestration.table_run.batch_report import report_batch
-from cdc_assets.orchestration.table_run.events import Event, batch_event, quiet_result
+from cdc_assets.orchestration.table_run.events import Event, batch_event
 from cdc_assets.orchestration.table_run.failure_record import FailureRecord
 from cdc_assets.orchestration.table_run.step import TableStep
-from cdc_assets.orchestration.table_run.step_checks import StepChecks
+
+
+class Followed(Enum):
+    """The outcome of following a table by its new name."""
+
+    WAITS = auto()
+    """What came under the former name cannot be merged yet."""
+    DONE = auto()
+    """This table is the one of the former name, whose asset goes on with it."""
 
 
 def as_called_now(step: TableStep, before: TableSurvey) -> TableSurvey:
@@ -44,13 +53,11 @@ def as_called_now(step: TableStep, before: TableSurvey) -> TableSurvey:
     return step.survey()
 
 
-def follow(
-    step: TableStep, record: FailureRecord, checks: StepChecks
-) -> Generator[Event, None, bool]:
+def follow(step: TableStep, record: FailureRecord) -> Generator[Event, None, Followed | None]:
     """Continues the rows of a table that was renamed to this one's name, if there is one.
 
     Returns:
-        Whether there is one: then this table is that one.
+        How far that has come; None if there is none.
 
     Raises:
         TerminalError: if people want nothing to be merged into that one.
@@ -65,21 +72,21 @@ def follow(
     renames = Renames(config, place.session, clock=clock, connections=place.connections)
     known = replicated(config, step.services.registry.load())
     if any(each.renamed and each.topic == step.entry.topic for each in known):
-        yield quiet_result(step, checks)  # another step of the run has found it already
-        return True
+        return Followed.DONE  # another step of the run has found it already
     former = renames.former(step.entry, known)
     if former is None:
-        return False
+        return None
     old = former.entry
     _require_free(step.services, old.table, step.entry.table)
     for done in renames.follow(former, step.entry, step.context.run.run_id):
         match done:
             case BatchResult():
-                report_batch(step, done)
+                report_batch(step, done, old)
                 yield batch_event(step, done, old)
                 _require_free(step.services, old.table, step.entry.table)
             case Waiting():
                 record.wait(done)
+                return Followed.WAITS
             case _:
                 step.services.registry.rename(old.table, done)
                 step.services.failures.clear(old.table)
@@ -88,8 +95,7 @@ def follow(
                     f"{old.table} is called {step.entry.table.qualified} at its source now: "
                     f"its asset goes on with {done.topic}"
                 )
-    yield quiet_result(step, checks)
-    return True
+    return Followed.DONE
 
 
 def _require_free(services: Services, former: TableName, table: TableName) -> None:

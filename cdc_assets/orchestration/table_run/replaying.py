@@ -57,7 +57,7 @@ class Replay:
         for batch in self.drain.batches(until=None):
             yield batch_event(step, batch)
         yield from self.record.settle()
-        lag = lag_of(step.services, step.entry.topic, step.survey().committed)
+        lag = lag_of(step, step.entry.topic, step.survey().committed)
         for window, metadata in hours.metadata(step.services.config, step.entry, lag):
             step.context.add_asset_metadata(metadata, partition_key=window.key)
         yield dg.MaterializeResult(check_results=list(self.checks.results()))

@@ -15,7 +15,12 @@ import dagster as dg
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import HeldError
-from cdc_assets.orchestration.failing import MAX_RETRIES, failure_observation, failure_of
+from cdc_assets.orchestration.failing import (
+    MAX_RETRIES,
+    failure_observation,
+    failure_of,
+    message_of,
+)
 from cdc_assets.orchestration.table_run.draining import Drain
 from cdc_assets.orchestration.table_run.events import Event, quiet_result
 from cdc_assets.orchestration.table_run.failure_record import FailureRecord
@@ -84,6 +89,9 @@ class TableRun:
         if not failure.allow_retries or step.context.retry_number >= MAX_RETRIES:
             try:
                 yield from self._given_up(failed, failure)
+            except Exception as error:  # the first error is what a person has to see
+                said = f"{step.entry.table}: its failure could not be shown: {message_of(error)}"
+                step.context.log.warning(said)
             finally:
                 step.leave()
         raise failure

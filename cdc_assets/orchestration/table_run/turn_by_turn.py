@@ -9,11 +9,14 @@ from typing import Any
 import dagster as dg
 
 from cdc_assets.changes.offsets import OffsetVector, total_length
-from cdc_assets.orchestration.metadata import Lag, quiet_metadata
+from cdc_assets.operate.survey import TableSurvey
+from cdc_assets.orchestration.metadata import NO_LAG, quiet_metadata
 from cdc_assets.orchestration.table_run.beginning import begin
 from cdc_assets.orchestration.table_run.draining import Drain
-from cdc_assets.orchestration.table_run.events import Event, batch_event
+from cdc_assets.orchestration.table_run.events import Event, batch_event, quiet_result
 from cdc_assets.orchestration.table_run.failure_record import FailureRecord
+from cdc_assets.orchestration.table_run.lag import lag_of
+from cdc_assets.orchestration.table_run.renamed import Followed
 from cdc_assets.orchestration.table_run.step import TableStep
 from cdc_assets.orchestration.table_run.step_checks import StepChecks
 from cdc_assets.orchestration.turns import Ends
@@ -37,6 +40,8 @@ class TurnByTurn:
         record: the table's failure or wait.
         checks: the table's checks, which its first turn yields.
         known: the table after its last turn; None before the first.
+        unread: changes that were unread when its topic was looked at last; None before it was
+            looked at after the last turn.
     """
 
     step: TableStep
@@ -44,6 +49,7 @@ class TurnByTurn:
     record: FailureRecord
     checks: StepChecks
     known: Known | None = None
+    unread: int | None = None
 
     def catch_up(self, ends: Ends) -> Generator[Event, None, bool]:
         """Does one turn.
@@ -59,15 +65,22 @@ class TurnByTurn:
         """
         step, record = self.step, self.record
         was_waiting, record.waiting = record.waiting is not None, None
+        self.unread = None
         step.entry = step.services.registry.load().get(step.entry.table) or step.entry
         until = ends.get(step.entry.topic)
         if self.known is None or until is None:
-            before = yield from begin(step, record, self.checks)
-            if before is None:
-                step.turns.end()  # the tables are no longer those that were loaded
-                return True
-            self.known = Known(before.position, before.state.snapshot_id if before.state else None)
-            until = before.marks.end if before.marks else None
+            before = yield from begin(step, record)
+            match before:
+                case Followed.DONE:
+                    step.turns.end()  # the tables are no longer those that were loaded
+                    yield quiet_result(step, self.checks)
+                    return True
+                case Followed.WAITS:  # what it waits for concerns this table alone
+                    yield from self.checks.once()
+                    return False
+                case TableSurvey(state=state, marks=marks, position=position):
+                    self.known = Known(position, state.snapshot_id if state else None)
+                    until = marks.end if marks else None
         for batch in self.drain.batches(until and step.readings.end(step.entry, until)):
             event = batch_event(step, batch)
             self.known = Known(batch.end, batch.snapshot_id)
@@ -87,19 +100,24 @@ class TurnByTurn:
         committed = self.known.committed if self.known else OffsetVector()
 
         def is_due(ends: Ends, rested: float) -> bool:
+            is_gone = topic not in ends
+            self.unread = 1 if is_gone else total_length(committed.ranges_to(ends[topic]))
             if hold is not None:
                 has_moved = hold.has_moved(ends) or step.services.clock() >= hold.stops_at
                 return has_moved and runs.is_worth_a_turn(1, rested)
-            is_gone = topic not in ends
-            changes = 1 if is_gone else total_length(committed.ranges_to(ends[topic]))
-            return runs.is_worth_a_turn(changes, rested)
+            return runs.is_worth_a_turn(self.unread, rested)
 
         return step.turns.rest(step.name, {topic, *(hold.log_end if hold else ())}, is_due)
 
     def result(self) -> dg.MaterializeResult[Any]:
-        """Returns a result from known facts: a run that is over must not delay the next one."""
-        known = self.known or Known(OffsetVector(), None)
+        """Returns a result from known facts: a run that is over must not delay the next one.
+
+        Kafka is only asked for the lag of a table that may have one.
+        """
+        step, known = self.step, self.known or Known(OffsetVector(), None)
+        is_behind = self.unread != 0
+        lag = lag_of(step, step.entry.topic, known.committed) if is_behind else NO_LAG
         return dg.MaterializeResult(
-            metadata=quiet_metadata(known.committed, Lag(0, 0.0)),
+            metadata=quiet_metadata(known.committed, lag),
             data_version=dg.DataVersion(str(known.snapshot)) if known.snapshot else None,
         )
