@@ -100,13 +100,14 @@ def reset(
 
 def _remove(command: str, choice: Choice, order: Order, *, as_json: bool) -> None:
     from cdc_assets.config import load_config
-    from cdc_assets.orchestration.instance import open_instance
+    from cdc_assets.orchestration.instance import has_instance, open_instance
     from cdc_assets.orchestration.removing import Runs, run_removal
 
     config = load_config()
     told = _silent if as_json else _say
     with open_instance() as instance:
-        runs = Runs(config, instance, "", lambda text: click.echo(text, err=as_json))
+        tell, are_seen = (lambda text: click.echo(text, err=as_json)), has_instance()
+        runs = Runs(config, instance, "", tell, are_seen=are_seen)
         steered = run_removal(config, command, choice, order, runs, told)
     end(steered, as_json=as_json)
 

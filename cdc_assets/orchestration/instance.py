@@ -16,10 +16,15 @@ import dagster as dg
 QUIET: Final = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
+def has_instance() -> bool:
+    """Returns whether $DAGSTER_HOME names an instance; without it no run of others is seen."""
+    return bool(os.environ.get("DAGSTER_HOME"))
+
+
 @contextmanager
 def open_instance() -> Iterator[dg.DagsterInstance]:
     """Opens the instance of $DAGSTER_HOME; without it an ephemeral one."""
-    if os.environ.get("DAGSTER_HOME"):
+    if has_instance():
         with dg.DagsterInstance.get() as instance:
             yield instance
     else:

@@ -84,6 +84,16 @@ def fail_dead_runs(
     return [run_id for run_id in dead if _fail(instance, run_id)]
 
 
+def alive_elsewhere(home: Path) -> tuple[str, ...]:
+    """Returns the runs and commands that live in other processes of this machine.
+
+    It tells that somebody is at work where nobody knows which instance has the runs. Runs whose
+    steps have processes of their own, and those on other machines, have no file here.
+    """
+    names = (path.stem for path in sorted(_folder(home).glob("*.lock")) if not _is_dead(path))
+    return tuple(name for name in names if name not in _held)
+
+
 def tidy(home: Path, alive: Iterable[str]) -> None:
     """Removes unlocked files of all runs that are not in ``alive``."""
     keep = set(alive)

@@ -10,7 +10,8 @@ from typing import Final
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import UnreachableError
+from cdc_assets.errors import TerminalError, UnreachableError
+from cdc_assets.naming import some_of
 from cdc_assets.operate import removal
 from cdc_assets.operate.removal import Hands
 from cdc_assets.operate.services import Services
@@ -28,6 +29,9 @@ AT_WORK: Final = (
 )
 """The states of runs to wait for; one that has not begun finds out by itself when it does."""
 
+_NAMED: Final = 3
+UNSEEN: Final = "$DAGSTER_HOME is not set, so that runs of a Dagster instance are not seen"
+
 LOOK_SECONDS: Final = 1.0
 PATIENCE_SECONDS: Final = 1800.0
 
@@ -42,6 +46,7 @@ class Runs:
         own: the id of the removing run; empty if it is none.
         say: receives messages about waits.
         patience: the longest wait for each table, in seconds.
+        are_seen: whether the instance is the one of other runs; not an ephemeral one.
     """
 
     config: ReplicationConfig
@@ -49,13 +54,26 @@ class Runs:
     own: str
     say: Callable[[str], None]
     patience: float = PATIENCE_SECONDS
+    are_seen: bool = True
+
+    def require_seen(self) -> None:
+        """Requires that nobody is at work whose runs are not seen; says so if that is unknown.
+
+        Raises:
+            TerminalError: if runs of an instance that is not known work on this machine.
+        """
+        self._require_none_unseen()
+        if not self.are_seen:
+            self.say(f"{UNSEEN}: see that none is at work elsewhere")
 
     def wait(self, entry: TableEntry) -> None:
         """Waits until no other run works on a table; asks runs that stay to end.
 
         Raises:
             UnreachableError: if one still works on it after ``patience`` seconds.
+            TerminalError: as `require_seen`; one may have begun before the wish was put down.
         """
+        self._require_none_unseen()
         began, said = time.monotonic(), False
         while at_work := self._at_work(entry):
             if not said:
@@ -66,6 +84,18 @@ class Runs:
                 remedy = "terminate them, and run the same command again"
                 raise UnreachableError(what, where=f"table={entry.table}", remedy=remedy)
             time.sleep(LOOK_SECONDS)
+
+    def _require_none_unseen(self) -> None:
+        alive = () if self.are_seen else liveness.alive_elsewhere(self.config.home)
+        if not alive:
+            return
+        what = f"{UNSEEN}, and some are at work: {some_of(alive, _NAMED)}"
+        remedy = (
+            "set it to the instance's folder (without it `dagster dev` has made one called "
+            ".tmp_dagster_home_… where it was started), start the job of this name there, or run "
+            "the same command again once they have ended"
+        )
+        raise TerminalError(what, where=f"home={self.config.home}", remedy=remedy)
 
     def _at_work(self, entry: TableEntry) -> list[dg.DagsterRun]:
         liveness.fail_dead_runs(self.instance, self.config.home)
@@ -93,6 +123,8 @@ def run_removal(
     """
     services, spark = Services(config), spark_resource(config)
     entries = chosen(services, choice)
+    if command != "drop" and not order.dry_run:
+        runs.require_seen()
     hands = Hands(runs.wait, _clearing(config, spark), runs.say)
     try:
         match command:

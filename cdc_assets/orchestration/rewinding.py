@@ -14,7 +14,7 @@ from cdc_assets.operate.discovery import find_table
 from cdc_assets.operate.rewind import Rewind, RewindPlan
 from cdc_assets.operate.rewind_goal import Goal
 from cdc_assets.operate.services import Services
-from cdc_assets.orchestration.instance import open_instance
+from cdc_assets.orchestration.instance import has_instance, open_instance
 from cdc_assets.orchestration.keys import (
     TAG_HAND_OVER,
     TAG_MODE,
@@ -81,6 +81,11 @@ def run_rewind(config: ReplicationConfig, wish: Rewinding, say: Say) -> Rewound:
                 with effect("dagster: event"):
                     instance.report_runless_asset_event(each)
             hand_over(config, instance, done.plan.tables)
+            if not has_instance():
+                say(
+                    "$DAGSTER_HOME is not set: runs that stay with the table are not told, and "
+                    "find it out with its next record; nor do its assets show it"
+                )
         return done
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
-from cdc_assets.errors import UnreachableError
-from cdc_assets.orchestration import build_definitions
+from cdc_assets.desired import DesiredBook
+from cdc_assets.errors import TerminalError, UnreachableError
+from cdc_assets.orchestration import build_definitions, liveness
 from cdc_assets.orchestration.keys import (
     MAINTENANCE,
     REPLAY,
@@ -21,6 +23,9 @@ from cdc_assets.orchestration.keys import (
     table_key,
 )
 from cdc_assets.orchestration.removing import Runs
+from cdc_assets.registry import RegistryFile
+from cdc_assets_tests.command import run_command
+from cdc_assets_tests.orchestration.test_housekeeping import holding
 from cdc_assets_tests.waiting import until
 from cdc_assets_tests.world import entry_of, registry_of, write_config
 
@@ -114,3 +119,32 @@ def test_a_run_that_does_not_end_is_named(runs_of: Instance) -> None:
     with pytest.raises(UnreachableError, match=f"{run}.*terminate them"):
         runs_of.runs(patience=0).wait(runs_of.orders)
     assert TAG_HAND_OVER not in runs_of.instance.get_run_by_id(run).tags
+
+
+@pytest.mark.parametrize("command", [("reset",), ("drop", "--lake")], ids=["reset", "drop"])
+def test_a_command_without_an_instance_removes_nothing_while_runs_that_it_does_not_see_work(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    config = write_config(tmp_path)
+    RegistryFile(config.registry).add(registry_of(config, "orders"))
+    desired = DesiredBook.beside(config.registry)
+    liveness.hold(config.home, "of this process")
+    with holding(config.home, "unseen-run"):
+        done = run_command(tmp_path, *command, "--table", "orders")
+        assert done.returncode == 1
+        assert "DAGSTER_HOME is not set" in done.stderr
+        assert "some are at work: unseen-run [" in done.stderr
+        assert desired.load() == {}, "not even the wish is put down"
+        only = run_command(tmp_path, *command, "--table", "orders", "--dry-run")
+        assert "unseen-run" not in only.stderr
+    done = run_command(tmp_path, *command, "--table", "orders")
+    assert "see that none is at work elsewhere" in done.stdout
+    assert "unseen-run" not in done.stderr, "its process is gone"
+
+
+def test_a_run_that_has_begun_before_the_wish_is_noticed_after_it(runs_of: Instance) -> None:
+    runs = replace(runs_of.runs(), are_seen=False)
+    runs.require_seen()
+    with holding(runs_of.config.home, "unseen-run"), pytest.raises(TerminalError, match="unseen"):
+        runs.wait(runs_of.orders)
+    runs.wait(runs_of.orders)
