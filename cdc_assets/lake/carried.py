@@ -70,8 +70,8 @@ class Carried:
             tables ``read_from`` tells.
         beside: progress of a table that is read beside the one that it is to replace.
         missing: the records below its offsets that it lacks, as they were refused; None if that is
-            unknown, and all that lie in quarantine below its offsets count: if the first batch
-            began within the log, an older version has published, or there were too many.
+            unknown, and all that lie in quarantine between its beginning and its offsets count: if
+            an older version has published, or there were too many.
         at_source: the source's table as the rebuild knew it that was swapped in, until the lake
             table's properties say it, see `cdc_assets.lake.at_source`; else empty.
     """

@@ -81,6 +81,7 @@ class Replayed:
         absent: the requested ones that are not in quarantine.
         unread: those that the table's offsets have not passed.
         foreign: those of another topic than the table's present one.
+        before: those from before the table's beginning, which left the quarantine, too.
     """
 
     table: TableName
@@ -90,6 +91,7 @@ class Replayed:
     absent: tuple[Coordinate, ...] = ()
     unread: tuple[Coordinate, ...] = ()
     foreign: tuple[Coordinate, ...] = ()
+    before: tuple[Coordinate, ...] = ()
 
     @classmethod
     def of(
@@ -99,10 +101,11 @@ class Replayed:
         if done is None:
             return cls(table, absent=tuple(chosen or ()))
         rejected = tuple(coordinate for coordinate, _ in done.rejected)
-        found = {*done.merged, *done.overtaken, *rejected, *done.unread, *done.foreign}
+        left = done.unread, done.foreign, done.before
+        found = {*done.merged, *done.overtaken, *rejected, *(at for some in left for at in some)}
         absent = tuple(each for each in chosen or () if each not in found)
         numbers = len(done.merged), len(done.overtaken)
-        return cls(table, *numbers, done.rejected, absent, done.unread, done.foreign)
+        return cls(table, *numbers, done.rejected, absent, *left)
 
 
 def list_quarantined(services: Services, wanted: Wanted, limit: int) -> Listing:

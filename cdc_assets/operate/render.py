@@ -103,6 +103,9 @@ def render_replayed(done: Replayed, console: Console | None = None) -> None:
         out.print(Text(f"  {coordinate}: {words}"))
     for coordinate in done.foreign:
         out.print(Text(f"  {coordinate}: of a topic that the table no longer has; it stays"))
+    for coordinate in done.before:
+        words = "from before the table's beginning, so that its rows have it or it is another's"
+        out.print(Text(f"  {coordinate}: {words}; it was removed"))
     for coordinate in done.absent:
         out.print(Text(f"  {coordinate}: not in quarantine"))
 

@@ -16,6 +16,7 @@ from cdc_assets.errors import RejectedRecordError, TransientError
 from cdc_assets.lake.quarantined import QuarantinedRecord, QuarantineLake
 from cdc_assets.merge.intake.planning import Planner
 from cdc_assets.merge.plan.result import QuarantineReplay
+from cdc_assets.merge.rebuild import Rebuild
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.tables.quarantine import Quarantine
 from cdc_assets_tests.faults import Fault, How, faults
@@ -106,6 +107,28 @@ def test_a_record_that_no_publish_has_passed_is_left_to_the_next_batch(pipeline:
     assert right.by_key(TABLE) == expected
     assert offsets(right) == []
     assert quarantined(right) == 0
+
+
+def test_what_lies_there_from_before_the_tables_beginning_is_not_even_decoded(
+    pipeline: Make,
+) -> None:
+    """It has a column that nobody knows, as another table of that name may have had."""
+    gone = change("c", 20, id=2, name="b", n=2, gone="x", large=True)
+    made = start(pipeline, change("c", 10, id=1, name="a", n=1), gone, **REFUSING)
+    rebuild = Rebuild(made.config, made.spark, made.entry(TABLE), "test")
+    standing = rebuild.standing()
+    rebuild.begin(standing, from_now=True)
+    made.produce(TABLE, [change("r", 30, id=1, name="a", n=1)])
+    assert list(rebuild.fill(standing))
+    assert rebuild.swap(standing)
+    rebuild.tidy()
+    right = mended(made)
+    assert (offsets(right), quarantined(right)) == ([1], 1)
+    done = replayed(right)
+    assert [each.offset for each in done.before] == [1]
+    assert (done.merged, done.overtaken, done.rejected) == ((), (), ())
+    assert right.by_key(TABLE) == {1: {"id": 1, "name": "a", "n": 1}}
+    assert (offsets(right), quarantined(right)) == ([], 0)
 
 
 @pytest.mark.parametrize("taken", [True, False], ids=["merged", "counted"])

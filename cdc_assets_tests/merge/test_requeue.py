@@ -14,11 +14,14 @@ from cdc_assets.merge.plan.requeue import Kept, Requeue, count_held
 pytestmark = pytest.mark.unit
 
 
-def plan(missing: Missing | None, **offsets: int) -> Any:
+def plan(missing: Missing | None, begins: int = 0, **offsets: int) -> Any:
     """Of a table of topic ``t`` with the id ``now``."""
     end = OffsetVector.of({int(name[1:]): offset for name, offset in offsets.items()})
     identity, entry = SimpleNamespace(topic_id="now"), SimpleNamespace(topic="t")
-    return SimpleNamespace(end=end, missing=missing, identity=identity, entry=entry)
+    beginning = OffsetVector.of({0: begins})
+    return SimpleNamespace(
+        end=end, missing=missing, identity=identity, entry=entry, beginning=beginning
+    )
 
 
 def at(offset: int, topic: str = "t", partition: int = 0) -> Coordinate:
@@ -52,6 +55,23 @@ def test_where_nobody_has_told_what_is_missing_all_below_the_offsets_counts() ->
     assert found.taken == (at(1), at(2), at(3))
     assert found.merged == ()
     assert found.unread == (at(7), at(9, partition=1))
+
+
+@pytest.mark.parametrize("missing", [None, Missing.of([at(1), at(2), at(3)])], ids=["unknown", ""])
+def test_nothing_from_before_the_tables_beginning_is_merged_or_counted(
+    missing: Missing | None,
+) -> None:
+    """Another table of its name has left it, or the rows that the table began with have it."""
+    table = plan(missing, begins=3, p0=7)
+    found = Requeue.of(KEPT, None, table)
+    assert found.taken == (at(3),)
+    assert found.before == (at(1), at(2))
+    assert found.missing == Missing.of([at(3)]), "what an earlier version has said is mended"
+    assert found.held == count_held(KEPT, table, missing) == 3
+    assert found.is_any
+    only = Requeue.of(KEPT, [at(1)], table)
+    assert (only.taken, only.before) == ((), (at(1),))
+    assert only.is_any
 
 
 def test_what_is_not_wanted_stays_and_is_missing_still() -> None:

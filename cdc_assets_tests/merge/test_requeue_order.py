@@ -40,7 +40,9 @@ class World:
     def again(self, *_: object) -> Any:
         missing, end = Missing.of(map(at, self.missing)), OffsetVector.of({0: self.offset})
         identity, entry = SimpleNamespace(topic_id="now"), SimpleNamespace(topic="t")
-        plan = SimpleNamespace(end=end, missing=missing, identity=identity, entry=entry)
+        plan = SimpleNamespace(
+            end=end, missing=missing, identity=identity, entry=entry, beginning=OffsetVector()
+        )
         self.looked()
         return SimpleNamespace(plan=plan)
 

@@ -214,7 +214,7 @@ def test_a_replay_prints_what_became_of_each_record() -> None:
         return Coordinate("shop.public.orders", 0, offset)
 
     table = TableName("shop", "public", "orders")
-    done = Replayed(table, 2, 1, ((at(4), REASON),), (at(5),), (at(6),), (at(7),))
+    done = Replayed(table, 2, 1, ((at(4), REASON),), (at(5),), (at(6),), (at(7),), (at(8),))
     shown = printed(done, render_replayed)
     assert shown.splitlines() == [
         "shop.public.orders: 2 merged, 1 overtaken by newer changes, 1 rejected again",
@@ -223,6 +223,8 @@ def test_a_replay_prints_what_became_of_each_record() -> None:
         "not passed yet by the table's offsets; the next run reads it",
         "  topic=shop.public.orders partition=0 offset=7: "
         "of a topic that the table no longer has; it stays",
+        "  topic=shop.public.orders partition=0 offset=8: from before the table's beginning, "
+        "so that its rows have it or it is another's; it was removed",
         "  topic=shop.public.orders partition=0 offset=5: not in quarantine",
     ]
 

@@ -70,7 +70,7 @@ class FromQuarantine:
             return replayed
         work.before_removal()
         with translated("remove from quarantine", f"table={entry.table}"):
-            gone = [*replayed.merged, *replayed.overtaken]
+            gone = [*replayed.merged, *replayed.overtaken, *replayed.before]
             quarantine.remove(entry.table, replayed.topic_id, gone)
         return Requeued(replayed)
 
@@ -90,6 +90,7 @@ class FromQuarantine:
             merged=requeue.merged,
             unread=requeue.unread,
             foreign=requeue.foreign,
+            before=requeue.before,
         )
         if not requeue.taken:
             return outcome

@@ -177,12 +177,19 @@ class BatchPlan:
         """Records below ``start`` that the table lacks, as `Carried.missing` says."""
         if self.published is not None:
             return self.published.carried.missing
-        return None if self.starts_late else Missing()
+        return Missing()  # offsets before a late start are before its beginning
 
     @property
     def starts_late(self) -> bool:
         """Whether offsets come before ``start``: of a first batch, before the table's beginning."""
         return any(offset for _, offset in self.start)
+
+    @property
+    def beginning(self) -> OffsetVector:
+        """Offsets before which nothing is the table's, whatever the batch holds."""
+        if self.published is None:
+            return self.start
+        return self.published.carried.read_from or OffsetVector()
 
     @property
     def truncated(self) -> str:

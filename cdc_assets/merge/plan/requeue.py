@@ -34,6 +34,9 @@ class Place(Enum):
     """The table has it: it was merged by a publish, and only not removed from the quarantine."""
     UNREAD = auto()
     """At or after the offsets: the next batch reads it, after what comes before it in the log."""
+    BEFORE = auto()
+    """Before the table's own beginning: the rows that it began with have it, or it is another
+    table's of that name. It is not even decoded: it could show columns of that one."""
     FOREIGN = auto()
     """Of another topic than the present one, if only of the same name."""
 
@@ -43,13 +46,15 @@ def place_of(kept: Kept, plan: BatchPlan, missing: Missing | None) -> Place:
 
     Args:
         kept: in quarantine.
-        plan: of a batch: its topic, and its committed offsets at the end.
+        plan: of a batch: its topic, its committed offsets at the end, and the table's beginning.
         missing: what the table lacks then, as `Carried.missing` says.
     """
     if kept.at.topic != plan.entry.topic or kept.topic_id not in {"", plan.identity.topic_id}:
         return Place.FOREIGN
     if kept.at.offset >= plan.end.get(kept.at.partition):
         return Place.UNREAD
+    if kept.at.offset < plan.beginning.get(kept.at.partition):
+        return Place.BEFORE
     return Place.MISSING if missing is None or kept.at in missing else Place.MERGED
 
 
@@ -66,6 +71,7 @@ class Requeue:
     Attributes:
         taken: to be merged again.
         merged: to be removed without being merged, as the table has them.
+        before: to be removed without being merged, as they are from before its beginning.
         unread, foreign: left alone.
         missing: all that the table lacks, wanted or not.
         foreigners: number of all that are foreign, wanted or not.
@@ -73,6 +79,7 @@ class Requeue:
 
     taken: tuple[Coordinate, ...]
     merged: tuple[Coordinate, ...]
+    before: tuple[Coordinate, ...]
     unread: tuple[Coordinate, ...]
     foreign: tuple[Coordinate, ...]
     missing: Missing
@@ -81,7 +88,7 @@ class Requeue:
     @property
     def is_any(self) -> bool:
         """Whether any of the wanted records is in quarantine."""
-        return bool(self.taken or self.merged or self.unread or self.foreign)
+        return bool(self.taken or self.merged or self.before or self.unread or self.foreign)
 
     @property
     def held(self) -> int:
@@ -110,6 +117,7 @@ class Requeue:
         return cls(
             taken=those(Place.MISSING),
             merged=those(Place.MERGED),
+            before=those(Place.BEFORE),
             unread=those(Place.UNREAD),
             foreign=those(Place.FOREIGN),
             missing=Missing.of(each.at for each, at in places.items() if at is Place.MISSING),

@@ -118,6 +118,7 @@ class QuarantineReplay:
         rejected: records that still cannot be merged, with the reason; they stay.
         unread: records that the table's offsets have not passed yet, which stay: the next batch
             reads them, after what comes before them in the log.
+        before: records from before the table's beginning; they have left the quarantine, too.
         foreign: records of another topic than the present one, which stay.
     """
 
@@ -128,6 +129,7 @@ class QuarantineReplay:
     rejected: tuple[tuple[Coordinate, str], ...] = ()
     unread: tuple[Coordinate, ...] = ()
     foreign: tuple[Coordinate, ...] = ()
+    before: tuple[Coordinate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
