@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import ConfigError, TerminalError
+from cdc_assets.errors import ConfigError
+from cdc_assets.operate import rebuilds
 from cdc_assets.operate.quarantine import Place, Replayed, Wanted, entries_in_quarantine
 from cdc_assets.operate.render import render_quarantine_empty, render_replayed
 from cdc_assets.operate.services import Services
@@ -116,13 +117,7 @@ class _Replay:
         Raises:
             TerminalError: if it is.
         """
-        wanted = self.services.desired.of(entry.table).rebuild
-        if wanted is None:
-            return
-        what = f"the table is being built anew, {wanted.words()}"
-        again = f"cdc-assets rebuild {entry.table}"
-        remedy = f"swap it in ({again}) or drop what was built ({again} --abandon), then replay"
-        raise TerminalError(what, where=f"table={entry.table}", remedy=remedy)
+        rebuilds.require_none(self.services, entry.table, "replay")
 
     def _restate(self, entry: TableEntry, done: QuarantineReplay) -> None:
         from cdc_assets.merge.statements.failures import translated

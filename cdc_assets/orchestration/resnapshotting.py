@@ -205,8 +205,9 @@ class _Signalled(_Table):
         from cdc_assets.merge.resnapshot.signalled import SignalledResnapshot
 
         of = self.services
+        way = Way(of, self.entry.table, self.run_id)
         return SignalledResnapshot(
-            of.config, self.session, self.run_id, say=self.say, clock=of.clock
+            of.config, self.session, self.run_id, say=self.say, way=way, clock=of.clock
         )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import ConfigError
+from cdc_assets.operate import rebuilds
 from cdc_assets.operate.comparable import is_repairable, rests
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.steering import Choice, chosen
@@ -30,7 +31,7 @@ class Wish:
     """The tables to compare, and whether to repair differences.
 
     Of tables that are not named, those with nothing to compare are left out with the reason, and
-    histories are compared without repair.
+    histories and those that are being built anew are compared without repair.
     """
 
     choice: Choice
@@ -106,7 +107,7 @@ def run_verify(
                 if not wish.is_named and (why := rests(services, entry)):
                     outcome.not_compared[entry.table] = why
                     continue
-                repair = wish.repair and (wish.is_named or is_repairable(config, entry))
+                repair = wish.repair and (wish.is_named or _is_repairable(services, entry))
                 report = verified(config, spark.session, entry, run_id, heard, repair=repair)
             except Exception as error:
                 outcome.failed[entry.table] = message_of(error)
@@ -117,6 +118,11 @@ def run_verify(
     finally:
         spark.forget()
     return outcome
+
+
+def _is_repairable(services: Services, entry: TableEntry) -> bool:
+    under_way = rebuilds.is_under_way(services, entry.table)
+    return not under_way and is_repairable(services.config, entry)
 
 
 def verified(

@@ -13,6 +13,7 @@ from cdc_assets import desired
 from cdc_assets.changes.names import TableName
 from cdc_assets.desired import Wanted
 from cdc_assets.errors import UnreachableError
+from cdc_assets.operate import rebuilds
 from cdc_assets.operate.services import Services
 
 YIELDED: Final = timedelta(seconds=60)
@@ -59,6 +60,17 @@ class Way:
             if wanted is not None and wanted.by == self.run_id:
                 self.services.desired.remove(self.table, desired.Wish.YIELDS)
             self.asked = False
+
+    def require_free(self) -> None:
+        """Requires that the table is not being built anew, by which all of it is replaced.
+
+        Asked between the last write to a branch and its publish, it leaves no gap: a rebuild's wish
+        is put down before the branches of others are dropped, and taken back after the swap.
+
+        Raises:
+            TerminalError: if it is.
+        """
+        rebuilds.require_none(self.services, self.table, "run the same command again")
 
     @contextmanager
     def kept(self) -> Iterator[None]:

@@ -30,6 +30,7 @@ from cdc_assets.merge.resnapshot.signal_report import SignalReport
 from cdc_assets.merge.resnapshot.unseen import Unseen
 from cdc_assets.merge.verifying.pace import Pace
 from cdc_assets.merge.verifying.verification import Verification
+from cdc_assets.merge.verifying.way import NO_WAY, Way
 from cdc_assets.registry import TableEntry
 
 
@@ -41,6 +42,7 @@ class SignalledResnapshot:
         spark: gives the session; called first at step 6.
         run_id: recorded with each publish.
         say: told of progress.
+        way: has others wait, so that a publish comes through.
         clock: wall clock.
     """
 
@@ -51,13 +53,14 @@ class SignalledResnapshot:
         run_id: str,
         *,
         say: Callable[[str], None] = lambda _: None,
+        way: Way = NO_WAY,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
         connections = Connections.of(config)
         self._config = config
         self._attempts = Attempts(config, connections, spark, clock)
         self._log = connections.log
-        self._verification = Verification(config, spark, run_id, say=say, clock=clock)
+        self._verification = Verification(config, spark, run_id, say=say, clock=clock).asking(way)
         self._run_id = run_id
         self._say = say
         self._clock = clock

@@ -15,7 +15,6 @@ from cdc_assets.databases.reading import reading_of
 from cdc_assets.databases.rows import SourceRows
 from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.merge.attempt import Attempts, Connections
-from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.replicate import utc_now
 from cdc_assets.merge.resnapshot.comparing import State
 from cdc_assets.merge.resnapshot.one_by_one import put_right
@@ -24,6 +23,7 @@ from cdc_assets.merge.resnapshot.report import Report
 from cdc_assets.merge.resnapshot.wave import Sizes, Waves
 from cdc_assets.merge.verifying.pace import Pace
 from cdc_assets.merge.verifying.putting import Lakes
+from cdc_assets.merge.verifying.repair import generation_of
 from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.merge.verifying.way import NO_WAY, Way
 from cdc_assets.registry import TableEntry
@@ -116,6 +116,7 @@ class Resnapshot:
             CdcError: if a part does not answer, or the table cannot be read again; what was put
                 right before stays so.
         """
+        self._way.require_free()
         said = self._config.source(entry.table.source)
         pace = Pace(said.resnapshot.rows_per_second)
         with self._opened(entry) as waves:
@@ -151,14 +152,14 @@ class Resnapshot:
 
     def _begin(self, waves: Waves) -> Progress:
         plan = waves.plan()
-        return Progress(self._clock(), tuple(plan.schema.key), _generation(plan))
+        return Progress(self._clock(), tuple(plan.schema.key), generation_of(plan))
 
     def _still(self, begun: Progress | None, entry: TableEntry, waves: Waves) -> Progress | None:
         """Returns the kept progress if the table still has what was done then."""
         if begun is None:
             return None
         plan = waves.plan()
-        is_same = (begun.key, begun.generation) == (tuple(plan.schema.key), _generation(plan))
+        is_same = (begun.key, begun.generation) == (tuple(plan.schema.key), generation_of(plan))
         lake = self._lakes.lake
         if is_same and (not begun.attempt or lake.has_attempt(entry.target, begun.attempt)):
             return begun
@@ -171,7 +172,8 @@ class Resnapshot:
         if said.mode_of(entry.table) is not Mode.MIRROR:
             what = "its lake table has the source's changes, not its rows"
             raise ConfigError(what, where=where, remedy="leave it out")
-        source = self._verification.source(entry, self._verification.plan(entry).schema)
+        plan = self._verification.plan(entry)
+        source = self._verification.source(entry, plan.schema)
         try:
             require_key(source, where)
             yield Waves(
@@ -185,6 +187,7 @@ class Resnapshot:
                 self._clock,
                 self._say,
                 self._way,
+                generation_of(plan),
             )
         finally:
             source.close()
@@ -204,7 +207,3 @@ def require_key(source: SourceRows, where: str) -> None:
         )
         remedy = "have the connector make a snapshot, and: cdc-assets rebuild --from-snapshot"
         raise TerminalError(what, where=where, remedy=remedy)
-
-
-def _generation(plan: BatchPlan) -> int:
-    return plan.published.carried.generation if plan.published else 0

@@ -19,8 +19,9 @@ A change tells the whole row but for large values that an update has left alone.
 changed meanwhile, and whose large values differ, are doubtful: they are looked at one by one at the
 end (`cdc_assets.merge.resnapshot.table`).
 
-A wave is done again, from 1 on, if the table was truncated or built anew meanwhile, or if the log
-has lost something of what was merged meanwhile: its deletes need not be remembered any more then.
+A wave is done again, from 1 on, if the table was truncated meanwhile, or if the log has lost
+something of what was merged meanwhile: its deletes need not be remembered any more then. If a
+rebuild was swapped in, all waves are: what they have put in went with the table before.
 No clock comes into it, and no lock but that of any reader.
 """
 
@@ -42,7 +43,7 @@ from cdc_assets.merge.resnapshot.reading import read, require_sound
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.verifying.lake_rows import LakeRows
 from cdc_assets.merge.verifying.putting import Lakes, Putting
-from cdc_assets.merge.verifying.repair import highest_of, require_order
+from cdc_assets.merge.verifying.repair import highest_of, require_generation, require_order
 from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.merge.verifying.way import Way
 from cdc_assets.registry import TableEntry
@@ -98,6 +99,7 @@ class Waves:
         clock: wall clock.
         say: told of progress.
         way: asked for, once other writers came first a few times.
+        generation: of the table that is read again, see `Carried.generation`.
     """
 
     verification: Verification
@@ -110,6 +112,7 @@ class Waves:
     clock: Callable[[], datetime]
     say: Callable[[str], None]
     way: Way
+    generation: int
 
     def wave(self, start: Key | None) -> Done:
         """Does the wave that begins with a key; None for the first one.
@@ -123,8 +126,8 @@ class Waves:
             done = self._tried(start)
             if done is not None:
                 return done
-            self.say("truncated, built anew or forgotten meanwhile: reading once more")
-        what = "the table was truncated or built anew each time that it was read"
+            self.say("truncated or forgotten meanwhile: reading once more")
+        what = "the table was truncated each time that it was read"
         raise TransientError(what, where=self._where, remedy="run the same command again")
 
     def plan(self) -> BatchPlan:
@@ -138,6 +141,7 @@ class Waves:
             what = "its columns are about to change"
             remedy = "let the next batch be merged, and run the same command again"
             raise TransientError(what, where=self._where, remedy=remedy)
+        require_generation(plan, self.generation)
         require_order(plan.layout.scheme, plan.partitions, self._where)
         return plan
 
@@ -194,7 +198,7 @@ class Waves:
         passed = tuple[Key, ...]()
         putting = Putting(
             self.lakes, self.entry, self.source.comparison, self.run_id,
-            PublishKind.RESNAPSHOT, self.clock,
+            PublishKind.RESNAPSHOT, self.clock, self.way,
         )  # fmt: skip
         tries = 0
         while True:
@@ -223,8 +227,7 @@ class Waves:
         """Returns whether positions still tell of each key that was changed between two looks."""
         if plan.published is None or now.published is None:
             return False
-        before, after = plan.published.carried, now.published.carried
-        same = (before.generation, before.max_truncate) == (after.generation, after.max_truncate)
+        same = plan.published.carried.max_truncate == now.published.carried.max_truncate
         begin = self.lakes.planner.marks(self.entry).begin.as_dict()
         return same and all(
             at <= plan.published.offsets.get(partition) for partition, at in begin.items()

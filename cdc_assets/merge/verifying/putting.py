@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.databases.reading import KEY, TOLD
-from cdc_assets.errors import ConflictError
+from cdc_assets.errors import ConflictError, TransientError
 from cdc_assets.lake import Lake, Published
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge.apply.branch import Branch
@@ -34,6 +34,7 @@ from cdc_assets.merge.tables.side import SideTable
 from cdc_assets.merge.tables.tombstones import Tombstones
 from cdc_assets.merge.verifying.canonical import of_told
 from cdc_assets.merge.verifying.lake_rows import LakeRows
+from cdc_assets.merge.verifying.way import Way
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Comparison
 
@@ -68,6 +69,7 @@ class Putting:
         comparison: the columns that the source's rows hold.
         run_id: recorded with the publish, as is ``kind``.
         clock: wall clock.
+        way: tells whether the table is about to be replaced.
     """
 
     lakes: Lakes
@@ -76,6 +78,7 @@ class Putting:
     run_id: str
     kind: PublishKind
     clock: Callable[[], datetime]
+    way: Way
 
     def put(
         self, plan: BatchPlan, rows: LakeRows, told: DataFrame, count: int, highest: str
@@ -93,8 +96,11 @@ class Putting:
 
         Raises:
             ConflictError: if another writer came first; nothing was published.
+            TransientError: if the table has other columns than were compared.
+            TerminalError: if it is being built anew.
             CdcError: as for any batch; nothing was published, or all of it.
         """
+        require_compared(plan, self.comparison)
         spark, of = self.lakes.spark(), self.lakes
         work = _Rows(spark, of.catalog, plan, rows, self.comparison)
         there = work.there(told, count)
@@ -107,6 +113,7 @@ class Putting:
             branch.delete_keys(deletes, plan.schema.key, count)
             branch.append(put, self._published(plan, highest, side).to_properties())
             of.planner.require_same_topic(plan)
+            self.way.require_free()
         branch.publish()
 
     def _remembered(self, plan: BatchPlan, vanished: DataFrame) -> SideMark | None:
@@ -141,6 +148,23 @@ class Putting:
             shard=self.entry.shard_value,
             others=plan.state.others if plan.state else {},
         )
+
+
+def require_compared(plan: BatchPlan, comparison: Comparison) -> None:
+    """Requires that the source was asked for all columns that the table has by now, by its key.
+
+    A row that is put in would have nothing in the others.
+
+    Raises:
+        TransientError: if it was not.
+    """
+    asked = {each.name for each in (*comparison.columns, *comparison.left_out)}
+    now = plan.schema.of_source
+    added = [each.name for each in now.columns if each.name not in asked]
+    if not added and now.key == tuple(each.name for each in comparison.key):
+        return
+    what = "the table's columns or its key have changed since it was compared"
+    raise TransientError(what, where=plan.where, remedy="run the same command again")
 
 
 class _Rows:

@@ -21,25 +21,20 @@ position of the commit *before* theirs, which may be far below it if the source 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 from pyspark.sql import DataFrame
 
 from cdc_assets.changes.position import Scheme
-from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.databases.reading import KEY, TOLD
-from cdc_assets.errors import ConfigError, ConflictError, TerminalError
+from cdc_assets.errors import ConfigError, ConflictError, TerminalError, TransientError
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.verifying.judging import Difference, Kind
 from cdc_assets.merge.verifying.lake_rows import LakeRows
-from cdc_assets.merge.verifying.putting import AT, EXISTS, Lakes, Putting
-from cdc_assets.merge.verifying.way import Way
-from cdc_assets.registry import TableEntry
-from cdc_assets.schema.comparing import Comparison
+from cdc_assets.merge.verifying.putting import AT, EXISTS, Putting
 
 _TRIES: Final = 20
 """Many, as other writers publish every few seconds, and each try takes a few."""
@@ -83,33 +78,38 @@ def require_order(scheme: Scheme, partitions: int, where: str) -> None:
         raise ConfigError(what, where=where, remedy="compare it only, or rebuild it")
 
 
+def generation_of(plan: BatchPlan) -> int:
+    """Returns the number of rebuilds that the table was swapped in by, see `Carried.generation`."""
+    return plan.published.carried.generation if plan.published else 0
+
+
+def require_generation(plan: BatchPlan, seen: int) -> None:
+    """Requires that no rebuild was swapped in since the table was looked at first.
+
+    What was compared then, and put in since, is gone; columns may be others.
+
+    Raises:
+        TransientError: if one was.
+    """
+    if generation_of(plan) != seen:
+        what = "a rebuild was swapped in since the table was compared"
+        remedy = "run the same command again, which begins again"
+        raise TransientError(what, where=plan.where, remedy=remedy)
+
+
 class Repair:
     """The repair of one table's rows.
 
     Args:
-        lakes: connections and planner.
-        entry: the table.
-        comparison: that its rows were compared by.
-        run_id: recorded with the publish.
-        clock: wall clock.
-        way: asked for, once other writers came first a few times.
+        putting: replaces rows; its way is asked for, once others came first a few times.
+        generation: of the table that was compared, see `Carried.generation`.
     """
 
-    def __init__(
-        self,
-        lakes: Lakes,
-        entry: TableEntry,
-        comparison: Comparison,
-        run_id: str,
-        clock: Callable[[], datetime],
-        way: Way,
-    ) -> None:
-        self._lakes = lakes
-        self._entry = entry
-        self._of = comparison
-        self._run_id = run_id
-        self._clock = clock
-        self._way = way
+    def __init__(self, putting: Putting, generation: int) -> None:
+        self._putting = putting
+        self._lakes, self._entry, self._of = putting.lakes, putting.entry, putting.comparison
+        self._way = putting.way
+        self._generation = generation
 
     def apply(self, wanted: Sequence[Wanted]) -> Done:
         """Replaces the differing rows with the source's.
@@ -149,7 +149,8 @@ class Repair:
     def _tried(self, wanted: Sequence[Wanted]) -> int:
         # 1. plan, and look up
         lakes = self._lakes
-        plan = lakes.planner.again(self._entry, (), self._run_id).plan
+        plan = lakes.planner.again(self._entry, (), self._putting.run_id).plan
+        require_generation(plan, self._generation)
         rows = LakeRows(lakes.spark(), lakes.catalog, lakes.lake, plan, self._of)
         look = rows.look([each.difference.key for each in wanted])
         still = [
@@ -163,10 +164,7 @@ class Repair:
     def _put(self, plan: BatchPlan, rows: LakeRows, wanted: Sequence[Wanted]) -> None:
         # 2. and 3.
         highest = max(each.position for each in wanted)
-        putting = Putting(
-            self._lakes, self._entry, self._of, self._run_id, PublishKind.REPAIR, self._clock
-        )
-        putting.put(plan, rows, self._told(wanted), len(wanted), highest)
+        self._putting.put(plan, rows, self._told(wanted), len(wanted), highest)
 
     def _told(self, wanted: Sequence[Wanted]) -> DataFrame:
         """Returns the frame that `cdc_assets.merge.verifying.putting` describes."""

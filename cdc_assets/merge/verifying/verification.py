@@ -21,6 +21,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from cdc_assets.changes.mode import Mode
+from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.verify import VerifyConfig
 from cdc_assets.databases.rows import Access, Found, SourceRows, rows_of
@@ -33,8 +34,14 @@ from cdc_assets.merge.verifying.judging import Difference, judge
 from cdc_assets.merge.verifying.lake_rows import LakeRows, Look
 from cdc_assets.merge.verifying.narrowing import Doubts, Say, Sizes, doubts
 from cdc_assets.merge.verifying.pace import Pace
-from cdc_assets.merge.verifying.putting import Lakes
-from cdc_assets.merge.verifying.repair import Repair, Wanted, highest_of, require_order
+from cdc_assets.merge.verifying.putting import Lakes, Putting
+from cdc_assets.merge.verifying.repair import (
+    Repair,
+    Wanted,
+    generation_of,
+    highest_of,
+    require_order,
+)
 from cdc_assets.merge.verifying.report import Position, Report
 from cdc_assets.merge.verifying.waits import Waits
 from cdc_assets.merge.verifying.way import NO_WAY, Way
@@ -105,9 +112,12 @@ class Verification:
         Raises:
             CdcError: if a part does not answer, or the table cannot be compared at all.
         """
-        source = self.source(entry, self._plan(entry, repair=repair).schema)
+        plan = self._plan(entry, repair=repair)
+        if repair:
+            self._way.require_free()
+        source = self.source(entry, plan.schema)
         try:
-            table = _Table(self, entry, source, self._said(entry))
+            table = _Table(self, entry, source, self._said(entry), generation_of(plan))
             return table.keyed(repair=repair) if source.comparison.key else table.counted()
         finally:
             source.close()
@@ -118,7 +128,8 @@ class Verification:
         Raises:
             CdcError: as for `of`.
         """
-        table = _Table(self, entry, source, self._said(entry))
+        generation = generation_of(self.plan(entry))
+        table = _Table(self, entry, source, self._said(entry), generation)
         return table.judged(Doubts(tuple(keys), has_more=False, rows=len(keys)), repair=True)
 
     def _said(self, entry: TableEntry) -> VerifyConfig:
@@ -177,11 +188,13 @@ class Verification:
         """Returns a plan on the table's present head."""
         return self._plan(entry, repair=False)
 
-    def repair(self, entry: TableEntry, comparison: Comparison) -> Repair:
-        """Returns the repair of a table's differences."""
+    def repair(self, entry: TableEntry, comparison: Comparison, generation: int) -> Repair:
+        """Returns the repair of the differences of a table, as it was compared."""
         catalog, planner = self._config.lake.catalog.name, self._attempts.planner
         lakes = Lakes(self._attempts.session, catalog, self._lake, planner)
-        return Repair(lakes, entry, comparison, self._run_id, self._clock, self._way)
+        kind, clock = PublishKind.REPAIR, self._clock
+        putting = Putting(lakes, entry, comparison, self._run_id, kind, clock, self._way)
+        return Repair(putting, generation)
 
     def say(self, words: str) -> None:
         """Reports progress."""
@@ -192,12 +205,18 @@ class _Table:
     """The comparison of one table."""
 
     def __init__(
-        self, of: Verification, entry: TableEntry, source: SourceRows, said: VerifyConfig
+        self,
+        of: Verification,
+        entry: TableEntry,
+        source: SourceRows,
+        said: VerifyConfig,
+        generation: int,
     ) -> None:
         self._of = of
         self._entry = entry
         self._source = source
         self._said = said
+        self._generation = generation
         self._pace = Pace(said.rows_per_second)
         self._until = ""
 
@@ -218,7 +237,8 @@ class _Table:
         not_judged, why = settled.not_judged, settled.why
         if repair and settled.wanted:
             with self._pace.step("put right"):
-                done = self._of.repair(self._entry, comparison).apply(settled.wanted)
+                repair_ = self._of.repair(self._entry, comparison, self._generation)
+                done = repair_.apply(settled.wanted)
             repaired, unrepaired = done.repaired, done.unrepaired
         return Report(
             table=self._entry.table,
@@ -351,4 +371,4 @@ def _some(keys: Sequence[Key]) -> list[Sequence[Key]]:
 
 
 def _offsets(plan: BatchPlan) -> object:
-    return (plan.published.offsets, plan.published.carried.generation) if plan.published else None
+    return (plan.published.offsets, generation_of(plan)) if plan.published else None

@@ -1,4 +1,4 @@
-"""Has whoever merges into a table wait, so that a publish of ours comes through."""
+"""Has whoever merges into a table wait, so that a publish of ours comes through and stays."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ class Way(Protocol):
         """Lets them go on."""
         ...
 
+    def require_free(self) -> None:
+        """Requires that no rebuild is about to replace all of the table.
+
+        Raises:
+            TerminalError: if one is under way.
+        """
+        ...
+
 
 class _NoWay:
     """Nobody is asked: who comes first publishes."""
@@ -24,6 +32,9 @@ class _NoWay:
         """See `Way`."""
 
     def clear(self) -> None:
+        """See `Way`."""
+
+    def require_free(self) -> None:
         """See `Way`."""
 
 

@@ -1,0 +1,187 @@
+"""Rows that are put right beside a rebuild would go with the table that it replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from cdc_assets.changes.publish_kind import PublishKind
+from cdc_assets.desired import Wanted, Wish
+from cdc_assets.errors import TerminalError, TransientError
+from cdc_assets.lake.carried import Carried
+from cdc_assets.merge.resnapshot.table import Resnapshot
+from cdc_assets.merge.resnapshot.wave import Waves
+from cdc_assets.merge.verifying import putting
+from cdc_assets.merge.verifying.putting import Putting, require_compared
+from cdc_assets.merge.verifying.repair import Repair, generation_of
+from cdc_assets.merge.verifying.repair import Wanted as WantedRow
+from cdc_assets.merge.verifying.verification import Verification
+from cdc_assets.operate.services import Services
+from cdc_assets.orchestration import verifying
+from cdc_assets.orchestration.yielding import Way
+from cdc_assets.registry import RegistryFile
+from cdc_assets.schema.comparing import Compared, Comparison, Form, Uncompared
+from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
+from cdc_assets_tests.world import NOW, entry_of, registry_of, write_config
+
+pytestmark = pytest.mark.unit
+
+
+def column(name: str) -> Column:
+    return Column(name, Primitive.STRING, Wire.STRING)
+
+
+ID = Compared(column("id"), Form.TEXT)
+OF = Comparison((ID,), (ID,), (Uncompared("note", "why"),), is_keyed=True)
+
+
+def plan_of(*names: str, key: tuple[str, ...] = ("id",), generation: int = 1) -> Any:
+    schema = TableSchema(tuple(map(column, names)), key)
+    published = SimpleNamespace(carried=Carried(generation=generation))
+    return SimpleNamespace(
+        schema=schema, published=published, where="t", steps=(), soft=True, entry=None
+    )
+
+
+@pytest.fixture
+def way(tmp_path: Path) -> Way:
+    config = write_config(tmp_path)
+    return Way(Services(config), entry_of("orders", config).table, "a-run")
+
+
+def begin_rebuild(way: Way) -> None:
+    way.services.desired.put(way.table, Wish.REBUILD, Wanted(NOW, "cdc-assets rebuild"))
+
+
+class Branch:
+    """The branch of a publish, before whose end a rebuild begins."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        self.meanwhile = meanwhile
+        self.done = list[str]()
+
+    def __call__(self, *_: object) -> Branch:
+        return self
+
+    @contextmanager
+    def dropped_on_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception:
+            self.done.append("dropped")
+            raise
+
+    def delete_keys(self, *_: object) -> None:
+        self.done.append("deleted")
+
+    def append(self, *_: object) -> None:
+        self.done.append("appended")
+        self.meanwhile()
+
+    def publish(self) -> None:
+        self.done.append("published")
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_what_was_written_is_not_published_once_a_rebuild_has_begun(
+    way: Way, monkeypatch: pytest.MonkeyPatch, begins: bool
+) -> None:
+    branch = Branch((lambda: begin_rebuild(way)) if begins else lambda: None)
+    frame: Any = SimpleNamespace(select=lambda *_: None)
+    rows = SimpleNamespace(
+        there=lambda *_: frame,
+        vanished=lambda _: frame,
+        put=lambda *_: frame,
+        key_of=lambda _: SimpleNamespace(alias=lambda _: None),
+    )
+    monkeypatch.setattr(putting, "_Rows", lambda *_: rows)
+    monkeypatch.setattr(putting, "Publisher", lambda *_: None)
+    monkeypatch.setattr(putting, "Branch", branch)
+    published = SimpleNamespace(to_properties=dict)
+    monkeypatch.setattr(Putting, "_published", lambda *_: published)
+    planner = SimpleNamespace(require_same_topic=lambda _: None)
+    lakes = SimpleNamespace(spark=lambda: None, catalog="lake", lake=None, planner=planner)
+    entry = SimpleNamespace(shard=None)
+    of = cast("Any", (lakes, entry, OF, "a-run", PublishKind.REPAIR, lambda: NOW, way))
+    put = cast("Any", Putting(*of)).put
+    if begins:
+        with pytest.raises(TerminalError, match=r"being built anew, .*--abandon.*run the same"):
+            put(plan_of("id", "note"), None, None, 1, "")
+    else:
+        put(plan_of("id", "note"), None, None, 1, "")
+    assert branch.done == ["deleted", "appended", "dropped" if begins else "published"]
+
+
+@pytest.mark.parametrize(
+    "now",
+    [plan_of("id", "note", "later"), plan_of("id", "note", key=("note",))],
+    ids=["one", "key"],
+)
+def test_no_row_is_put_in_without_columns_that_were_not_compared(now: Any) -> None:
+    require_compared(plan_of("id", "note"), OF)
+    with pytest.raises(TransientError, match="have changed since it was compared"):
+        require_compared(now, OF)
+
+
+def test_nothing_is_put_right_in_another_table_than_was_compared() -> None:
+    now = plan_of("id", generation=2)
+    planner = SimpleNamespace(again=lambda *_: SimpleNamespace(plan=now))
+    cleared = list[str]()
+    way = SimpleNamespace(clear=lambda: cleared.append("cleared"))
+    all_read = Comparison((ID,), (ID,), (), is_keyed=True)
+    lakes = SimpleNamespace(planner=planner)
+    of: Any = SimpleNamespace(lakes=lakes, entry=None, comparison=all_read, run_id="r", way=way)
+    wanted = WantedRow(cast("Any", SimpleNamespace(kind=None)), "AA")
+    repair = Repair(of, generation_of(plan_of("id", generation=1)))
+    with pytest.raises(TransientError, match="a rebuild was swapped in"):
+        repair.apply([wanted])
+    assert cleared == ["cleared"]
+
+
+def test_waves_do_not_go_on_in_another_table_than_they_have_begun_with() -> None:
+    planner = SimpleNamespace(again=lambda *_: SimpleNamespace(plan=plan_of("id", generation=2)))
+    entry = SimpleNamespace(table="t", target="t")
+    lakes = SimpleNamespace(planner=planner)
+    nothing = (None,) * 7
+    waves: Any = Waves(*cast("Any", (None, lakes, entry, *nothing[:3], "r", *nothing[:3], 1)))
+    with pytest.raises(TransientError, match=r"swapped in .*begins again"):
+        waves.plan()
+
+
+def test_neither_begins_while_a_rebuild_is_under_way(
+    way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin_rebuild(way)
+    config = way.services.config
+    entry = entry_of("orders", config)
+    monkeypatch.setattr(Verification, "_plan", lambda *_, **__: plan_of("id"))
+    session: Any = lambda: pytest.fail("a session was asked for")  # noqa: E731
+    with pytest.raises(TerminalError, match="being built anew"):
+        Verification(config, session, "r").asking(way).of(entry, repair=True)
+    with pytest.raises(TerminalError, match="being built anew"):
+        Resnapshot(config, session, "r", way=way).of(entry, None, lambda _: None)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_table_that_is_built_anew_is_only_compared_where_all_are_put_right(
+    way: Way, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    begin_rebuild(way)
+    config, repaired = way.services.config, dict[str, bool]()
+    RegistryFile(config.registry).add(registry_of(config, "orders", "users"))
+    monkeypatch.setattr(verifying, "rests", lambda *_: "")
+
+    def verified(*of: Any, repair: bool) -> Any:
+        repaired[of[2].table.name] = repair
+        return SimpleNamespace()
+
+    monkeypatch.setattr(verifying, "verified", verified)
+    tables = ("orders", "users") if named else ()
+    wish = verifying.Wish(verifying.Choice(None, tables, every=not named), repair=True)
+    verifying.run_verify(config, wish, "r", lambda *_: None, lambda *_: None)
+    assert repaired == {"orders": named, "users": True}, "a named one says why it is not"
