@@ -90,10 +90,11 @@ class Runs:
         if not alive:
             return
         what = f"{UNSEEN}, and some are at work: {some_of(alive, _NAMED)}"
+        usual = self.config.home / "dagster"  # of the demo, and of the README's first steps
+        folder = f"the instance's folder{f' ({usual}?)' if usual.is_dir() else ''}"
         remedy = (
-            "set it to the instance's folder (without it `dagster dev` has made one called "
-            ".tmp_dagster_home_… where it was started), start the job of this name there, or run "
-            "the same command again once they have ended"
+            f"set it to {folder}; without it `dagster dev` has made one called .tmp_dagster_home_… "
+            "where it was started. Or run the same command again once they have ended"
         )
         raise TerminalError(what, where=f"home={self.config.home}", remedy=remedy)
 
