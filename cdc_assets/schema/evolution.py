@@ -76,6 +76,8 @@ class _Planning:
         if self.policy.rename is Reaction.IGNORE:
             return Renamed(_sent_as(was, told), was.name)
         wanted = self.policy.names.get(column.name, column.name)
+        if self._is_of_shards(wanted):
+            return _called_as_shards(column)
         name = free_name(wanted, _taken(self._others(was)))
         if name == was.name:
             return Renamed(_sent_as(was, told), was.name)
@@ -115,8 +117,15 @@ class _Planning:
                 "which nothing tells (tables.<schema.table>.columns: {name: {existing: …}})"
             )
         wanted = self.policy.names.get(column.name, column.name)
+        if self._is_of_shards(wanted):
+            return _called_as_shards(column)
         name = free_name(wanted, _taken(self.lake.columns))
         return Added(self._new(column, name))
+
+    def _is_of_shards(self, name: str) -> bool:
+        """Returns whether the lake has the column that tells shards apart under this name."""
+        column = self.lake.shard_column
+        return column is not None and name.casefold() == column.casefold()
 
     def _new(self, column: Column, name: str) -> Column:
         """Returns an optional column, of a later turn than columns that once had the name."""
@@ -212,6 +221,14 @@ def _once_others(column: Column) -> str:
     return (
         f"column {column.name} is called as another one was before: records of the two cannot be "
         "told apart"
+    )
+
+
+def _called_as_shards(column: Column) -> str:
+    return (
+        f"column {column.name} is called as the one that tells shards apart "
+        "(merge_into.shard_column): exclude it, or give it another name in the lake "
+        "(tables.<schema.table>.columns: {name: {rename: …}})"
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from cdc_assets.schema.promotions import fits
-from cdc_assets.schema.types import Column, TableSchema
+from cdc_assets.schema.types import Column, TableSchema, Wire
 
 
 def home_of(table: TableSchema, column: Column, names: Collection[str]) -> Column | None:
@@ -23,7 +23,11 @@ def home_of(table: TableSchema, column: Column, names: Collection[str]) -> Colum
         for each in table.columns
         if column.name in each.identity.formerly and each.sent_as not in names
     ]
-    same = former or [each for each in table.columns if each.sent_as == column.name]
+    same = former or [
+        each
+        for each in table.columns
+        if each.sent_as == column.name and each.wire is not Wire.SHARD
+    ]
     fitting = [each for each in same if fits(column.type, each.type)]
     return next(reversed(fitting or same), None)
 

@@ -314,6 +314,33 @@ def test_configured_names_are_those_of_the_lake() -> None:
     assert apart.column("ID__2").sent_as == "called"
 
 
+@pytest.mark.parametrize("type_", [Primitive.STRING, Primitive.INT])
+@pytest.mark.parametrize("name", ["shard", "Shard"])
+def test_a_column_called_as_the_one_of_the_shards_is_refused(name: str, type_: Primitive) -> None:
+    lake = numbered(ID).with_shard("shard")
+    plan = evolution(lake, numbered(ID, (name, type_, 2)))
+    assert not plan.changes
+    assert f"column {name} is called as the one that tells shards apart" in plan.refused[0]
+
+
+def test_a_column_that_becomes_called_as_the_one_of_the_shards_is_refused() -> None:
+    lake = numbered(ID, AGE).with_shard("shard")
+    plan = evolution(lake, numbered(ID, ("shard", Primitive.INT, 2)))
+    assert not plan.changes
+    assert "column shard is called as the one that tells shards apart" in plan.refused[0]
+
+
+def test_it_may_have_another_name_in_the_lake() -> None:
+    lake = numbered(ID).with_shard("shard")
+    seen = numbered(ID, ("shard", Primitive.STRING, 2))
+    plan = plan_evolution(lake, seen, Policy(names={"shard": "region"}))
+    assert not plan.refused
+    (home,) = (c for c in evolved(lake, plan.changes).columns if c.sent_as == "shard"
+               and c.wire is not Wire.SHARD)  # fmt: skip
+    assert home.name == "region"
+    assert plan_evolution(evolved(lake, plan.changes), seen, Policy()).is_empty
+
+
 def test_an_added_column_may_be_null_and_the_rest_of_it_is_kept() -> None:
     born = replace(CHANGED["add"].column("born"), required=True, unchanged_marker=True)
     record = replace(PEOPLE, columns=(*PEOPLE.columns, born))

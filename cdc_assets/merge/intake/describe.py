@@ -234,7 +234,7 @@ class TypeSource:
 
     def _corrected(self, entry: TableEntry, said: Described, table: TableSchema) -> Described:
         """Adds what a record's schema does not tell; for new columns the database knows it."""
-        new = set(said.names) - {each.sent_as for each in table.columns}
+        new = set(said.names) - {each.sent_as for each in table.of_source.columns}
         catalog = self.asked.table(entry) if new else None
         said = said.with_unsigned(_unsigned(table, self.asked.history))
         if catalog is None:
