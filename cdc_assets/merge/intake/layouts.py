@@ -89,6 +89,7 @@ class LakeTables:
         self._policy = source.policy(entry.table)
         overrides = source.overrides(entry.table)
         self._deletes, self._mode = overrides.deletes, source.mode_of(entry.table)
+        self._own = sql.own_columns(self._mode, soft=self._deletes == "soft")
         self._excluded, self._masked = overrides.excluded, overrides.masked
         self._lake = lake
         self._types = types
@@ -146,8 +147,7 @@ class LakeTables:
         Raises:
             TerminalError: if that would lose something, or the configuration forbids changes.
         """
-        own = sql.ALL_OWN_COLUMNS
-        columns = [each for each in state.columns if each.name not in own] if state else None
+        columns = [c for c in state.columns if c.name not in self._own] if state else None
         at = state.snapshot_id if state else None
         named = [_with_ids(each, f"{at or ''}") for each in records]
         gone = dropped(state) if state else ()
@@ -183,10 +183,10 @@ class LakeTables:
         return f"table={self._entry.table} lake={self._entry.target}"
 
     def _create(self, first: FirstSchema) -> CreateTable:
-        own, schema = sql.own_columns(self._mode, soft=self._deletes == "soft"), first.schema
+        schema = first.schema
         if self._mode is Mode.CHANGELOG:  # the row of a truncate has no key
             schema = replace(schema, key=())
-        return CreateTable(schema, own, self._properties(first))
+        return CreateTable(schema, self._own, self._properties(first))
 
     def _side(
         self, state: TableState | None, schema: TableSchema
@@ -282,7 +282,7 @@ class LakeTables:
                 configuration.
         """
         remedy = "write these columns as they were, or build the table anew: cdc-assets rebuild"
-        sent = {each.sent_as for each in stored.columns}
+        sent = {each.sent_as for each in stored.of_source.columns}
         masked = {stored.column(name).sent_as for name in stored.masked}
         if there := [name for name in self._excluded if name in sent]:
             what = f"the configuration excludes columns that the lake has: {', '.join(there)}"

@@ -315,10 +315,10 @@ def _value(
     value = F.lit(None)
     if field.name == sql.POSITION:
         value = F.lit(position)
+    elif field.name in names:  # the source may have a column of a name that is ours elsewhere
+        value = F.col(sql.quote(field.name))
     elif field.name == sql.DELETED:
         value = F.lit(False)
     elif shard is not None and field.name == shard.column:
         value = F.lit(shard.value)
-    elif field.name in names:
-        value = F.col(sql.quote(field.name))
     return value.cast(field.dataType).alias(field.name)

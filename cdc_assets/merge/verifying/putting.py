@@ -214,11 +214,12 @@ class _Rows:
         exists, kept = F.col(f"t.{EXISTS}"), F.col(f"r.{sql.quote(name)}")
         places = {each.name: n for n, each in enumerate(self._of.columns)}
         shard = self._plan.entry.shard
+        is_own = name in sql.own_columns(self._plan.mode, soft=self._plan.soft)
         if name == sql.POSITION:
             value = F.col(f"t.{AT}")
-        elif name in {sql.COMMIT_TIME, sql.DELETED_AT}:
+        elif is_own and name in {sql.COMMIT_TIME, sql.DELETED_AT}:
             value = F.lit(None)
-        elif name == sql.DELETED:
+        elif is_own and name == sql.DELETED:
             value = ~exists
         elif shard is not None and name == shard.column:
             value = F.lit(shard.value)
