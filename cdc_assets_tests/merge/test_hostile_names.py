@@ -28,7 +28,8 @@ WORST = [
 ]
 KEY = "i.d`; --"
 COLUMNS = ["a.b", "a", "A", "select", "`", "' OR 1=1 --", '"', "\\", "größe 订单", "x" * 300, "a b",
-           "$", "{x}", "_cd", "/../", "${x}", "a${env:PATH}b", "_cdc_op", "_cdc_deleted"]  # fmt: skip
+           "$", "{x}", "_cd", "/../", "${x}", "a${env:PATH}b", "_cdc_op",
+           "_cdc_deleted"]  # fmt: skip
 
 
 STORED = [KEY, *("A__2" if name == "A" else name for name in COLUMNS)]

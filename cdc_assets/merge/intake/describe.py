@@ -311,13 +311,19 @@ class TypeSource:
     def _exact(
         self, entry: TableEntry, described: Described, *, of_record: bool = False
     ) -> TableSchema:
-        """Applies the configuration; a record need not have every configured column."""
+        """Applies the configuration; a record need not have every configured column.
+
+        A configured key was settled when the table was made: a record has its columns by names that
+        they have had since, and the configuration may have either.
+        """
         where = f"table={entry.table} topic={entry.topic}"
         overrides = self._source.overrides(entry.table)
         if not of_record:
             require_excludable(described, overrides.excluded, where)
         left = described.without(dict.fromkeys(overrides.excluded, _EXCLUDED))
         key = overrides.primary_key
+        if key and of_record:
+            key = described.key
         given = self._source.laid_over(entry.table, left, key, whole=not of_record, where=where)
         return given.exact(where)
 
