@@ -477,6 +477,16 @@ def test_kafka_speaks_both_spellings(tmp_path, monkeypatch):
 
 
 @pytest.mark.unit
+def test_certificates_are_found_beside_the_configuration(tmp_path, monkeypatch):
+    (tmp_path / "ca.pem").write_text("PEM ca")
+    monkeypatch.chdir("/")
+    properties = {"security.protocol": "SSL", "ssl.ca.location": "ca.pem"}
+    config = parse_config(edited("kafka/properties", properties), tmp_path / "replication.yaml")
+    assert config.kafka.librdkafka()["ssl.ca.location"] == str(tmp_path / "ca.pem")
+    assert config.kafka.spark_options()["kafka.ssl.truststore.certificates"] == "PEM ca"
+
+
+@pytest.mark.unit
 def test_a_certificate_that_cannot_be_read_is_named(tmp_path):
     properties = {"security.protocol": "SSL", "ssl.ca.location": str(tmp_path / "none.pem")}
     config = parse_config(edited("kafka/properties", properties))

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
+from cdc_assets.config.paths import absolute_path
 from cdc_assets.config.secret import Properties, Secret, reveal
 from cdc_assets.config.strict import Strict, did_you_mean, refuse
 from cdc_assets.errors import ConfigError
@@ -26,6 +27,7 @@ _SECURITY = frozenset({
     "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem",
     "ssl.key.location", "ssl.key.pem", "ssl.key.password", "ssl.endpoint.identification.algorithm",
 })  # fmt: skip
+_FILES = frozenset({"ssl.ca.location", "ssl.certificate.location", "ssl.key.location"})
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -56,6 +58,19 @@ class KafkaConfig(Strict):
                 raise refuse(what, did_you_mean(name, _SECURITY))
         _check_mechanism(properties)
         return properties
+
+    @field_validator("properties")
+    @classmethod
+    def _absolute(
+        cls, properties: dict[str, str | Secret], info: ValidationInfo
+    ) -> dict[str, str | Secret]:
+        """Resolves files: librdkafka and our reader of them would take the working directory."""
+        return {
+            name: str(absolute_path(Path(value), info))
+            if name in _FILES and isinstance(value, str)
+            else value
+            for name, value in properties.items()
+        }
 
     def librdkafka(self) -> dict[str, str]:
         """Returns properties for confluent-kafka, with secrets revealed.
