@@ -134,7 +134,7 @@ def test_adding_nothing_new_does_not_write(tmp_path):
 )
 def test_a_damaged_registry_stops_with_a_remedy(tmp_path, content):
     (tmp_path / "registry.json").write_text(content)
-    with pytest.raises(TerminalError, match="delete it"):
+    with pytest.raises(TerminalError, match="restore it from a copy"):
         RegistryFile(str(tmp_path / "registry.json")).load()
 
 

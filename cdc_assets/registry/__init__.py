@@ -1,7 +1,8 @@
 """Stores the discovered tables in a small document, so that loading definitions touches no network.
 
-Discovery rebuilds it from Kafka and the configuration, but for the places where changes begin of
-tables that were removed from the lake.
+Discovery rebuilds it from Kafka and the configuration, but for what only it knows: tables that were
+renamed at their sources, and the places where changes begin of tables that were removed from the
+lake.
 """
 
 from cdc_assets.registry.document import from_document, to_document

@@ -34,7 +34,7 @@ def from_document(text: str) -> Registry:
     document = cast("dict[str, Any]", json.loads(text))
     if document.get("version") != VERSION:
         msg = f"the registry has version {document.get('version')}, this is {VERSION}"
-        raise TerminalError(msg, remedy="upgrade cdc_assets, or delete it to rebuild it")
+        raise TerminalError(msg, remedy="upgrade cdc_assets")
     others = document.get("not_tables", ())
     return Registry.of(
         (_entry_from_dict(each) for each in document["tables"]),

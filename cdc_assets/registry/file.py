@@ -54,7 +54,10 @@ class RegistryFile:
             found = from_document(content.decode())
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             msg = "the registry is not readable as one"
-            remedy = "delete it: discovery rebuilds it"
+            remedy = (
+                "restore it from a copy. Discovery writes a deleted one again, without what it "
+                "remembers of tables that were renamed, dropped or reset: build such tables anew"
+            )
             raise TerminalError(msg, where=self.url, remedy=remedy) from error
         self._last = (content, found)
         return found
