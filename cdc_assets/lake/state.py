@@ -52,6 +52,7 @@ class TableState:
         files: data files by the head's own count; None if unknown.
         head_types: types in the head, by present names, in Iceberg's spelling: a column may have
             been widened since.
+        format_version: of Iceberg; None if unknown.
     """
 
     name: LakeName
@@ -68,6 +69,7 @@ class TableState:
     is_lost: bool = False
     files: int | None = None
     head_types: Mapping[str, str] = field(default_factory=dict[str, str])
+    format_version: int | None = None
 
 
 def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
@@ -94,6 +96,7 @@ def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
         is_lost=bool(head) and not newest and any(n.startswith(PREFIX) for n in table.properties),
         files=_count(head, "total-data-files"),
         head_types={now: str(each.field_type) for now, each in at_head.items()},
+        format_version=table.metadata.format_version,
     )
 
 

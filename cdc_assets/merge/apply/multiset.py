@@ -45,6 +45,9 @@ _KEPT: Final = (
     "content", "row", "old_row",
 )  # fmt: skip
 
+_ROW_IDS_SINCE: Final = 3
+"""The format version of Iceberg from which on rows have ids."""
+
 
 class MissingRowError(RejectedRecordError):
     """A delete or update of a row that neither the table nor the batch has.
@@ -91,6 +94,26 @@ def snapshot_start(read: str) -> str:
     """
     first = int(without_offset(read) + "0" * NUMBER_DIGITS, 16)
     return f"{first - 1:0{len(read)}X}"
+
+
+def require_row_ids(plan: BatchPlan) -> None:
+    """Checks that Iceberg tells equal rows of the table apart, of which one is to be deleted.
+
+    Raises:
+        TerminalError: if it does not.
+    """
+    version = plan.state.format_version if plan.state else None
+    if version is not None and version < _ROW_IDS_SINCE:
+        what = (
+            "a row of a table without a key is to be deleted, and nothing tells equal rows apart "
+            f"in the lake's table, which has format version {version}"
+        )
+        table = plan.entry.table
+        remedy = (
+            f"set lake.format_version: 3, and: cdc-assets reset --table {table}; or name a key "
+            f"(tables.{table.qualified}.primary_key), and: cdc-assets rebuild {table}"
+        )
+        raise TerminalError(what, where=f"table={plan.entry.table}", remedy=remedy)
 
 
 def highest_read(frame: DataFrame) -> str:
@@ -177,6 +200,7 @@ class CountedTable:
             branch.append(self._rows(missing), properties)
 
     def _delete(self, surplus: DataFrame, due: int, counted: DataFrame, branch: Branch) -> None:
+        require_row_ids(self._plan)
         with self._steps.step("look up"):
             found = pinned(self._found(surplus, due, branch.identifier))
             there = found.count()
