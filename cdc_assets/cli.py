@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
@@ -261,16 +262,37 @@ def _exit(failed: Mapping[Any, str]) -> NoReturn:
 
 
 def main() -> NoReturn:
-    """The program: errors of this project are one line, not a traceback."""
+    """The program: an error is a line, not a traceback, whose texts might quote rows or secrets."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal without the letters of a name shows \\u…
+            stream.reconfigure(errors="backslashreplace")
     try:
         cli.main(prog_name="cdc-assets", standalone_mode=True)
     except ConfigError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(USAGE)
+        _end(str(error), USAGE)
     except CdcError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(FAILED)
+        _end(str(error), FAILED)
+    except OSError as error:
+        _end(_of_system(error), FAILED)
+    except Exception as error:
+        from cdc_assets.orchestration.failing import frames_of, message_of
+
+        _end(f"{message_of(error)}; the lines of code:\n{frames_of(error)}", FAILED)
     sys.exit(0)
+
+
+def _end(message: str, code: int) -> NoReturn:
+    click.echo(f"error: {message}", err=True)
+    sys.exit(code)
+
+
+def _of_system(error: OSError) -> str:
+    """Returns what the system refused, and where; never the texts of network clients."""
+    refused = isinstance(error, PermissionError)
+    remedy = "work as the user that owns it, or set another `home`" if refused else ""
+    place = str(error.filename) if error.filename else ""
+    what = error.strerror or f"unexpected {type(error).__qualname__}"
+    return str(CdcError(what, where=place, remedy=remedy))
 
 
 if __name__ == "__main__":

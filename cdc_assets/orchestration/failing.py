@@ -73,7 +73,7 @@ def _metadata(entry: TableEntry, error: Exception, kind: FailureKind) -> dict[st
         "error": type(error).__qualname__,
         "where": error.where if ours else "",
         "remedy": error.remedy if ours else "",
-        "code": "" if ours else _frames(error),
+        "code": "" if ours else frames_of(error),
     }
     return {name: dg.MetadataValue.text(text) for name, text in texts.items() if text}
 
@@ -94,6 +94,7 @@ def _place(error: Exception) -> str:
     return f"{ours[-1].filename.rpartition('/')[2]}:{ours[-1].lineno}" if ours else "?"
 
 
-def _frames(error: Exception) -> str:
+def frames_of(error: Exception) -> str:
+    """Returns the lines of code of an error's traceback, without its text."""
     frames = traceback.extract_tb(error.__traceback__)
     return "\n".join(f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames)
