@@ -84,8 +84,81 @@ def test_a_table_that_is_not_replicated_is_named_with_those_that_are(tmp_path: P
 
     hours = ("--from", "2026-03-01T07:00", "--to", "2026-03-01T07:00")
     done = run_command(tmp_path, "replay", "--table", "order", *hours)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "shop.public.orders" in done.stderr
+
+
+def test_of_many_tables_the_nearest_names_are_named(tmp_path: Path) -> None:
+    config = write_config(tmp_path)
+    RegistryFile(config.registry).add(registry_of(config, *(f"t{n}" for n in range(99)), "orders"))
+
+    done = run_command(tmp_path, "schema", "diff", "public.ordres")
+    assert done.returncode == 2
+    assert "one of: shop.public.orders, " in done.stderr
+    assert "and 90 more" in done.stderr
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("command", ["status", "plan"])
+def test_without_tables_kafka_is_asked_whether_there_might_be_some(
+    tmp_path: Path, command: str
+) -> None:
+    write_config(tmp_path)
+
+    done = run_command(tmp_path, command)
+    assert done.returncode == 1
+    assert "Kafka does not answer" in done.stderr
+
+
+def test_a_source_that_is_none_is_bad_usage_before_kafka_is_asked(tmp_path: Path) -> None:
+    write_config(tmp_path)
+    done = run_command(tmp_path, "replicate", "--source", "shp")
+    assert done.returncode == 2
+    assert "shp" in done.stderr
+
+
+def failing_with(error: Exception, patch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise error
+
+    patch.setattr("cdc_assets.cli._config", fail)
+
+
+def test_a_file_of_another_user_is_named_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing_with(PermissionError(13, "Permission denied", "/srv/.cdc/secrets"), monkeypatch)
+    done = run_command(tmp_path, "status")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: Permission denied [/srv/.cdc/secrets] "
+        "→ work as the user that owns it, or set another `home`\n"
+    )
+
+
+@pytest.mark.parametrize("kind", [ValueError, ConnectionError], ids=["foreign", "of a client"])
+def test_an_unexpected_error_shows_lines_of_code_and_not_its_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
+) -> None:
+    failing_with(kind("postgresql://shop:geheim@db/shop"), monkeypatch)
+    done = run_command(tmp_path, "status")
+    assert done.returncode == 1
+    assert f"unexpected {kind.__name__}" in done.stderr
+    assert "geheim" not in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_terminal_without_the_letters_gets_their_numbers(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom cdc_assets import cli\n"
+        "@cli.cli.command('say')\ndef say(): print('Größe 订单')\n"
+        "sys.argv = ['cdc-assets', 'say']\ncli.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONIOENCODING": "ascii"},
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "Gr\\xf6\\xdfe \\u8ba2\\u5355\n")
 
 
 @pytest.mark.parametrize(

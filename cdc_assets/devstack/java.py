@@ -78,7 +78,7 @@ def _version(program: Path) -> int:
             timeout=30,
             env=environment.chosen(),
         )
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return 0
     found = re.search(r'version "(\d+)', done.stderr)
     return int(found.group(1)) if found else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Lock
 from typing import Any, Final, TypeVar
 
@@ -29,6 +30,7 @@ _OF_CONTENT: Final = (
     AssertionError, EOFError, zlib.error,
 )  # fmt: skip
 _BUSY_SECONDS: Final = 3.0
+_SQLITE_FILE: Final = "sqlite:////"
 _RESTORE: Final = (
     "restore its folder, or drop it from the catalog: it is then made again from its topic"
 )
@@ -141,7 +143,20 @@ class CatalogConnection:
         except (SQLAlchemyError, RESTError, OSError, requests.RequestException) as error:
             what = f"the lake did not answer ({type(error).__name__})"
             remedy = "check that the catalog runs and that its warehouse can be read"
+            if _lacks_folder(self._config):
+                what = "the catalog's file does not exist, nor the folder for it"
+                remedy = (
+                    "correct lake.catalog.uri, or make the folder; starting the local stack does"
+                )
             raise UnreachableError(what, where=self.address, remedy=remedy) from None
+
+
+def _lacks_folder(lake: LakeConfig) -> bool:
+    """Returns whether the catalog is a file of SQLite in a folder that does not exist."""
+    uri = lake.catalog.uri
+    if not isinstance(uri, str) or not uri.startswith(_SQLITE_FILE):
+        return False
+    return not Path(uri.removeprefix("sqlite:///")).parent.exists()
 
 
 def _is_of_content(error: Exception) -> bool:

@@ -48,7 +48,7 @@ def render_status(status: Status, console: Console | None = None) -> None:
     if status.tables:
         out.print(_table(status))
     else:
-        out.print("No tables yet: no topic matched so far, or `discover` has not run.")
+        out.print(Text(status.why_none or "no table is known"))
     for each in status.failing:
         out.print(_failure(each))
     for each in status.waiting:

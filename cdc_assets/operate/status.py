@@ -18,7 +18,7 @@ from cdc_assets.changes.slo import SloReport, SloTarget
 from cdc_assets.errors import CdcError, TransientError
 from cdc_assets.operate.completeness import Completeness, completeness, deliveries_of
 from cdc_assets.operate.connectors import ConnectorView
-from cdc_assets.operate.discovery import not_tables, replicated
+from cdc_assets.operate.discovery import not_tables, replicated, why_no_tables
 from cdc_assets.operate.retained import Retained, retained
 from cdc_assets.operate.seen_states import Seen
 from cdc_assets.operate.services import Services
@@ -109,12 +109,16 @@ class TableStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """All tables, the parts that did not answer, and the topics that are no tables."""
+    """All tables, the parts that did not answer, and the topics that are no tables.
+
+    ``why_none``: why there are no tables; empty if there are, or if Kafka does not answer.
+    """
 
     at: datetime
     tables: tuple[TableStatus, ...]
     problems: tuple[CdcError, ...] = ()
     not_tables: tuple[OtherTopic, ...] = ()
+    why_none: str = ""
 
     @property
     def sources(self) -> tuple[SourceLag, ...]:
@@ -185,7 +189,15 @@ def read_status(services: Services, entries: Sequence[TableEntry] | None = None)
         )
         for each in seen.tables
     )
-    return Status(seen.at, tables, (*seen.problems, *problems), others)
+    why_none, silent = ("", ()) if tables else _why_none(services)
+    return Status(seen.at, tables, (*seen.problems, *problems, *silent), others, why_none)
+
+
+def _why_none(services: Services) -> tuple[str, tuple[CdcError, ...]]:
+    try:
+        return str(why_no_tables(services)), ()
+    except TransientError as problem:
+        return "", (problem,)
 
 
 def _reports(

@@ -104,8 +104,8 @@ def chosen(services: Services, choice: Choice) -> tuple[TableEntry, ...]:
     """Returns the tables that a person selects.
 
     Raises:
-        ConfigError: if nothing was chosen, or the source is not configured.
-        TerminalError: if a table is not replicated, or not of that source.
+        ConfigError: if nothing was chosen, the source is not configured, or a table is not
+            replicated, or not of that source.
     """
     entries = replicated(services.config, services.registry.load())
     if choice.source is not None:

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError
-from cdc_assets.operate.discovery import find_table, replicated
+from cdc_assets.operate.discovery import find_table, replicated, why_no_tables
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.command_work import Failed
 from cdc_assets.orchestration.resources import spark_resource
@@ -26,6 +26,8 @@ def run_plan(config: ReplicationConfig, table: str | None) -> Failed:
     services = Services(config)
     registry = services.registry.load()
     entries = [find_table(config, registry, table)] if table else replicated(config, registry)
+    if not entries:
+        raise why_no_tables(services)
     spark, failed = spark_resource(config), Failed()
     replicator, out = Replicator(config, spark.session, clock=services.clock), Console()
     try:

@@ -160,11 +160,12 @@ def _given_up(behind: Sequence[TableSurvey], now: datetime) -> Failed:
 
 
 def _selected(services: Services, selection: Selection) -> tuple[TableEntry, ...]:
+    if selection.source is not None:
+        services.config.source(selection.source)
     registry = discover(services).registry
     if selection.table is not None:
         return (find_table(services.config, registry, selection.table),)
     entries = replicated(services.config, registry)
     if selection.source is None:
         return entries
-    services.config.source(selection.source)
     return tuple(entry for entry in entries if entry.table.source == selection.source)

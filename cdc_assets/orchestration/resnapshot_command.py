@@ -100,5 +100,7 @@ def _print(outcome: Outcome, *, as_json: bool) -> None:
                 click.echo(f"{report.table}: {line}")
         for table, words in outcome.intended.items():
             click.echo(f"{table}: {words}")
+        if not (outcome.reports or outcome.intended or outcome.failed):
+            click.echo("no table is chosen")
     for table, why in outcome.failed.items():
         click.echo(f"failed: {table}: {why}", err=True)

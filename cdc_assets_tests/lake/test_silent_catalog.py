@@ -35,3 +35,11 @@ def test_a_catalog_that_is_silent_is_given_up(
     assert time.monotonic() - began < 10
     assert uri in str(given_up.value)
     assert "hush" not in str(given_up.value)
+
+
+def test_a_file_without_its_folder_is_told_from_a_catalog_that_is_silent(tmp_path: Path) -> None:
+    config = write(tmp_path / "replication.yaml", platform(sources={}))
+    with pytest.raises(UnreachableError, match=r"nor the folder.*lake\.catalog\.uri") as missing:
+        Lake(config).state(LakeName("shop", "orders"))
+    assert str(tmp_path / "lake" / "catalog.db") in str(missing.value)
+    assert not (tmp_path / "lake").exists()

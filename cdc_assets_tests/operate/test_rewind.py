@@ -170,5 +170,5 @@ def test_bad_usage_exits_with_2(tmp_path: Path, arguments: list[str]) -> None:
 def test_a_table_that_is_not_there_is_named(tmp_path: Path, command: list[str]) -> None:
     write_config(tmp_path)
     done = run_command(tmp_path, *command)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "'orders' names no replicated table" in done.stderr

@@ -78,7 +78,7 @@ def test_a_source_several_tables_or_all_are_chosen(place: Place) -> None:
     [
         ((), 2, "--table, --source, or --all"),
         (("--source", "nowhere"), 2, "nowhere"),
-        (("--table", "nothing"), 1, "no replicated table"),
+        (("--table", "nothing"), 2, "no replicated table"),
     ],
     ids=["nothing", "source", "table"],
 )
