@@ -14,7 +14,12 @@ from rich.table import Table
 
 from cdc_assets.devstack import environment, jars
 from cdc_assets.devstack.layout import StackLayout
-from cdc_assets.devstack.part import PartOfOthersError, PartState, PartStatus
+from cdc_assets.devstack.part import (
+    PartOfOthersError,
+    PartState,
+    PartStatus,
+    StartInterruptedError,
+)
 from cdc_assets.devstack.postgres import bin_folder
 from cdc_assets.devstack.progress import install_progress, start_progress
 from cdc_assets.devstack.stack import DEFAULT_PARTS, LocalStack, StackStatus
@@ -183,9 +188,17 @@ def install_jars(
 
 
 def start_all(chosen: LocalStack, parts: Sequence[str] = DEFAULT_PARTS) -> StackStatus:
-    """Starts parts, with a progress line per part."""
-    with start_progress() as on_progress:
-        return chosen.up(parts, on_progress)
+    """Starts parts, with a progress line per part.
+
+    Raises:
+        StartInterruptedError: on Ctrl-C; says how to stop what was started.
+    """
+    try:
+        with start_progress() as on_progress:
+            return chosen.up(parts, on_progress)
+    except KeyboardInterrupt:
+        msg, remedy = "interrupted: what was started stays up", "to stop it: cdc-assets stack down"
+        raise StartInterruptedError(msg, remedy=remedy) from None
 
 
 def show(found: StackStatus, chosen: LocalStack) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from shlex import quote
 
 from cdc_assets.devstack import environment, process
 from cdc_assets.devstack.layout import HOST, StackLayout
@@ -336,5 +337,5 @@ def stop_recorded(layout: StackLayout, name: str) -> None:
 def stop_command(running: RunningProcess, layout: StackLayout) -> str:
     """Returns the command that stops a process started for another configuration."""
     if running.config:
-        return f"cdc-assets --config {running.config} stack down"
-    return f"cdc-assets stack down --force --home {layout.home}"
+        return f"cdc-assets --config {quote(running.config)} stack down"
+    return f"cdc-assets stack down --force --home {quote(str(layout.home))}"

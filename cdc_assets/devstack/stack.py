@@ -17,7 +17,7 @@ from cdc_assets.devstack.postgres import Postgres
 from cdc_assets.devstack.process import RunningProcess
 from cdc_assets.devstack.registry import Registry
 from cdc_assets.devstack.spark_server import SparkServer
-from cdc_assets.errors import TerminalError
+from cdc_assets.errors import ConfigError
 
 DEFAULT_PARTS = ("postgres", "kafka", "connect", "spark")
 
@@ -82,10 +82,11 @@ class LocalStack:
         """Starts parts and those they need, at the same time; waits until all are ready.
 
         Parts that run already are left alone. If one fails, the others stay up: a second call
-        starts only the missing ones.
+        starts only the missing ones. Ctrl-C ends the wait at once, and what was started stays up.
 
         Raises:
-            TerminalError: an unknown part, or a port that another program holds.
+            ConfigError: an unknown part.
+            TerminalError: a port that another program holds.
             PartOfOthersError: a part runs for another configuration, with other settings.
             PartInUseError: a part runs with older settings, and a client is connected to it.
             PartDiedError: a part ended before it was ready.
@@ -94,8 +95,14 @@ class LocalStack:
         for part in chosen:
             part.require_startable()
         with ThreadPoolExecutor(len(chosen) or 1) as pool:
-            for future in [pool.submit(p.bring_up, progress or _silent) for p in chosen]:
-                future.result()
+            futures = [pool.submit(each.bring_up, progress or _silent) for each in chosen]
+            try:
+                for future in futures:
+                    future.result()
+            except KeyboardInterrupt:
+                for part in chosen:
+                    part.interrupt.set()
+                raise
         return self.status()
 
     def down(self, *, spare_others: bool = False) -> tuple[str, ...]:
@@ -165,7 +172,7 @@ class LocalStack:
             if name not in known:
                 built = ", ".join(known)
                 msg = f"no part is called {name}"
-                raise TerminalError(msg, where="stack", remedy=f"choose from: {built}")
+                raise ConfigError(msg, where="stack", remedy=f"choose from: {built}")
         wanted = {*names, *(need for name in names for need in known[name].needs)}
         return [part for part in self.parts if part.name in wanted]
 

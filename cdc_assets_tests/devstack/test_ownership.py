@@ -6,13 +6,22 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from cdc_assets.devstack import environment
+from cdc_assets.devstack.cli import start_all
 from cdc_assets.devstack.layout import Ports, StackLayout
-from cdc_assets.devstack.part import Part, PartInUseError, PartOfOthersError, PartState
+from cdc_assets.devstack.part import (
+    Part,
+    PartInUseError,
+    PartOfOthersError,
+    PartState,
+    StartInterruptedError,
+    stop_command,
+)
 from cdc_assets.devstack.ports import is_open, pick_free_ports
 from cdc_assets.devstack.process import Command, RunningProcess
 from cdc_assets.devstack.stack import LocalStack
@@ -207,3 +216,36 @@ def test_the_environment_of_a_part_names_its_stack(of, tmp_path):
     found = Path(f"/proc/{start(part)}/environ").read_text().split("\0")
     assert f"{environment.HOME_VARIABLE}={tmp_path}/home" in found
     assert f"{environment.PART_VARIABLE}=connect" in found
+
+
+class NeverReady(Listener):
+    def ready(self) -> bool:
+        return False
+
+
+def test_ctrl_c_while_parts_start_ends_the_wait_and_says_how_to_stop_them(tmp_path, ports):
+    chosen = LocalStack(StackLayout(tmp_path / "a home", ports))
+    part = NeverReady(chosen.layout)
+    chosen.parts = (part,)
+
+    def ctrl_c() -> None:
+        until(lambda: part.running is not None)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    person = threading.Thread(target=ctrl_c)
+    person.start()
+    try:
+        with pytest.raises(StartInterruptedError, match=r"stays up → .*cdc-assets stack down"):
+            start_all(chosen, ["connect"])
+        assert part.running.alive
+    finally:
+        person.join()
+        chosen.down()
+
+
+def test_the_command_that_stops_others_can_be_pasted(tmp_path, ports):
+    layout = StackLayout(tmp_path / "a home", ports)
+    running = RunningProcess(1, 0.0, 1, 15, config="/srv/my files/replication.yaml")
+    assert stop_command(running, layout) == (
+        "cdc-assets --config '/srv/my files/replication.yaml' stack down"
+    )
