@@ -18,8 +18,9 @@ SOURCE ?= postgres
 .PHONY: help demo dev unit test lint type jars bench soak install stack-up stack-down clean
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' \
-	  | while IFS='|' read -r name text; do printf '  \033[1m%-12s\033[0m %s\n' "$$name" "$$text"; done
+	@bold= plain=; if [ -t 1 ] && [ -z "$${NO_COLOR:-}" ]; then bold=$$'\033[1m' plain=$$'\033[0m'; fi; \
+	grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' \
+	  | while IFS='|' read -r name text; do printf "  $$bold%-12s$$plain %s\n" "$$name" "$$text"; done
 
 demo: install  ## start everything: a shop under load, replicated live; SOURCE=mariadb for MariaDB's
 	@exec $(BIN)/cdc-assets demo --source $(SOURCE)
@@ -117,7 +118,8 @@ clean: ## stop the stack and remove everything that was installed or written her
 	rm -rf $(HOME_DIR) .venv .uv dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(UV):
-	@test -n "$(PYTHON)" || { echo "Python 3.11 to 3.13 is needed; none was found on PATH" >&2; exit 1; }
+	@test -n "$(PYTHON)" || { echo "Python 3.11 to 3.13 is needed, and none was found on PATH: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3,11) <= sys.version_info < (3,14))' || { echo "Python 3.11 to 3.13 is needed, and $(PYTHON) is none" >&2; exit 1; }
 	@echo "installing uv into .uv"
 	@$(PYTHON) -m venv .uv
 	@.uv/bin/pip install --quiet --disable-pip-version-check uv
