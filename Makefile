@@ -14,6 +14,8 @@ KILLS ?= 300
 SECONDS_AT_MOST ?= 7200
 # Where the demo's shop is: postgres, or mariadb, which is installed when it is first asked for.
 SOURCE ?= postgres
+# Of Dagster's webserver.
+PORT ?= 3000
 
 .PHONY: help demo dev unit test lint type jars bench soak install stack-up stack-down clean
 
@@ -23,13 +25,15 @@ help:  ## this list
 	  | while IFS='|' read -r name text; do printf "  $$bold%-12s$$plain %s\n" "$$name" "$$text"; done
 
 demo: install  ## start everything: a shop under load, replicated live; SOURCE=mariadb for MariaDB's
-	@exec $(BIN)/cdc-assets demo --source $(SOURCE)
+	@exec $(BIN)/cdc-assets demo --source $(SOURCE) --port $(PORT)
 
-dev: install  ## Dagster at 127.0.0.1:3000 with ./replication.yaml, against a stack that runs or not
+dev: install  ## Dagster at 127.0.0.1:3000 (PORT=3001 for another) with ./replication.yaml, against a stack that runs or not
+	@! (exec 3<>/dev/tcp/127.0.0.1/$(PORT)) 2>/dev/null || { echo "port $(PORT) is taken: make dev PORT=3001, or another one that is free" >&2; exit 1; }
 	@mkdir -p $(HOME_DIR)/dagster && cp dagster.yaml $(HOME_DIR)/dagster/
 	@export SHOP_DSN="$${SHOP_DSN:-$$($(BIN)/cdc-assets stack dsn shop)}" \
+	  CDC_ASSETS_WEBSERVER="$${CDC_ASSETS_WEBSERVER:-http://127.0.0.1:$(PORT)}" \
 	  DAGSTER_HOME="$$PWD/$(HOME_DIR)/dagster" PATH="$$PWD/$(BIN):$$PATH"; \
-	  exec dagster dev -h 127.0.0.1 -p 3000
+	  exec dagster dev -h 127.0.0.1 -p $(PORT)
 
 unit: .venv/.synced  ## the tests that start nothing: seconds
 	$(BIN)/pytest -q -m unit -n logical --maxprocesses 4 $(PYTEST_ARGS)

@@ -77,7 +77,7 @@ class Dagster(Part):
         *environment.CLOUD,
         *environment.OWN,
     )
-    ready_within_seconds = 180
+    ready_within_seconds = 300
     stop_within_seconds = 10
 
     def __init__(

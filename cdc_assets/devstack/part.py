@@ -80,7 +80,7 @@ class Part(ABC):
     needs: tuple[str, ...] = ()
     inherits: tuple[str, ...] = ()
     """Variables of the user's environment that it gets in addition to the system's."""
-    ready_within_seconds: float = 90
+    ready_within_seconds: float = 180
     stop_within_seconds: float = 20
 
     def __init__(self, layout: StackLayout) -> None:
@@ -284,8 +284,10 @@ class Part(ABC):
             self.require_alive()
             self.require_usable()
             if time.monotonic() > deadline:
-                msg = f"was not ready within {self.ready_within_seconds:.0f} s"
-                raise self._died(msg)
+                msg = (
+                    f"was not ready within {self.ready_within_seconds:.0f} s, and goes on starting"
+                )
+                raise self._died(msg, "wait for it by the same command; ")
             if self.interrupt.wait(POLL_SECONDS):
                 msg = f"the start of {self.name} was interrupted"
                 raise StartInterruptedError(msg)
@@ -293,13 +295,13 @@ class Part(ABC):
     def _last_words(self) -> str:
         return process.log_tail(self.layout.log(self.name))
 
-    def _died(self, what: str) -> PartDiedError:
+    def _died(self, what: str, remedy: str = "") -> PartDiedError:
         log, data = self.layout.log(self.name), self.layout.data(self.name)
         damaged = f"\nif its data in {data} is damaged, only `make clean` helps: all data goes"
         return PartDiedError(
             f"{self.name} {what}",
             where=f"log={log}",
-            remedy=f"the end of its log:\n{self._last_words() or '(empty)'}"
+            remedy=f"{remedy}the end of its log:\n{self._last_words() or '(empty)'}"
             f"{damaged if data.exists() else ''}",
         )
 

@@ -16,6 +16,7 @@ from cdc_assets.devstack.cli import start_all
 from cdc_assets.devstack.layout import Ports, StackLayout
 from cdc_assets.devstack.part import (
     Part,
+    PartDiedError,
     PartInUseError,
     PartOfOthersError,
     PartState,
@@ -249,3 +250,14 @@ def test_the_command_that_stops_others_can_be_pasted(tmp_path, ports):
     assert stop_command(running, layout) == (
         "cdc-assets --config '/srv/my files/replication.yaml' stack down"
     )
+
+
+def test_a_part_that_is_slow_to_start_is_left_alone_and_can_be_waited_for_again(tmp_path, ports):
+    part = NeverReady(StackLayout(tmp_path, ports))
+    part.ready_within_seconds = 0.1
+    try:
+        with pytest.raises(PartDiedError, match=r"goes on starting .* → wait for it by the same"):
+            part.bring_up(lambda _: None)
+        assert part.running.alive
+    finally:
+        part.stop()
