@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 import dagster as dg
 from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.errors import raise_execution_interrupts
-from dagster._core.events import EngineEventData
+from dagster._core.events import EngineEventData, RunFailureReason
 from dagster._core.execution.api import ExecuteRunWithPlanIterable
 from dagster._core.execution.compute_logs import create_compute_log_file_key
 from dagster._core.execution.context.system import (
@@ -40,11 +41,13 @@ from dagster._core.execution.plan.plan import ExecutionPlan
 from dagster._core.execution.plan.step import ExecutionStep
 from dagster._core.execution.retries import RetryMode
 
+from cdc_assets.errors import TransientError
+
 _LOOK_SECONDS: Final = 0.5
 """How often to look at steps that wait for a pool or for a retry."""
 
 _FAREWELL_SECONDS: Final = 30.0
-"""How long steps may take to end once the run is to stop. Their publishes until then count."""
+"""How long all steps may take to end once the run is to stop. Their publishes until then count."""
 
 
 @runtime_checkable
@@ -109,11 +112,15 @@ def materialize(
     """Materializes assets with this executor, as `dagster.materialize` does with Dagster's own.
 
     Does not raise for a failed step.
+
+    Raises:
+        KeyboardInterrupt: if the run was interrupted or canceled; Dagster only records that.
+        TransientError: if it failed otherwise than by a step.
     """
     found = dg.Definitions(assets=assets, resources=resources, executor=side_by_side)
     job = found.resolve_implicit_global_asset_job_def()
     tags = merge_run_tags(job, partition_key, tags, None, instance, run_config)
-    return core_execute_in_process(
+    result = core_execute_in_process(
         run_config=run_config or {},
         job=InMemoryJob(job),
         instance=instance,
@@ -121,6 +128,26 @@ def materialize(
         raise_on_error=False,
         run_tags=tags,
     )
+    _require_ended_by_steps(result)
+    return result
+
+
+def _require_ended_by_steps(result: dg.ExecuteInProcessResult) -> None:
+    """Raises if something else than its steps has ended the run: see `materialize`."""
+    kinds = {each.event_type: each for each in result.all_events if each.is_job_event}
+    if dg.DagsterEventType.RUN_SUCCESS in kinds:
+        return
+    failed = kinds.get(dg.DagsterEventType.RUN_FAILURE)
+    data = failed.job_failure_data if failed else None
+    match data.failure_reason if data else RunFailureReason.UNEXPECTED_TERMINATION:
+        case RunFailureReason.STEP_FAILURE:
+            return
+        case RunFailureReason.UNEXPECTED_TERMINATION:
+            raise KeyboardInterrupt
+        case _:
+            kind = data.error.cls_name if data and data.error else "unknown error"
+            what = f"the run failed otherwise than by a table ({kind})"
+            raise TransientError(what, where=f"run={result.run_id}", remedy="start it again")
 
 
 _Coming = tuple[threading.Thread, dg.DagsterEvent | BaseException | None]
@@ -178,8 +205,9 @@ class _Steps:
         """Asks steps to stop, and waits a while for them; stores but does not yield last events."""
         for each in self.attended.values():
             each.interrupt()
+        deadline = time.monotonic() + _FAREWELL_SECONDS
         for thread in self.threads.values():
-            thread.join(_FAREWELL_SECONDS)
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _run(self, context: StepExecutionContext) -> None:
         me, told = threading.current_thread(), list[dg.DagsterEvent]()

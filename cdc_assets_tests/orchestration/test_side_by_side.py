@@ -5,12 +5,14 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from queue import SimpleQueue
 
 import dagster as dg
 import pytest
 
+from cdc_assets.errors import TransientError
 from cdc_assets.orchestration.side_by_side import materialize
 
 pytestmark = pytest.mark.unit
@@ -127,8 +129,9 @@ def test_steps_of_one_pool_come_one_after_the_other(instance: dg.DagsterInstance
     assert most == [1]
 
 
+@pytest.mark.parametrize("asked", [True, False], ids=["canceled", "Ctrl-C"])
 def test_a_run_that_is_interrupted_tells_its_steps_and_waits_for_them(
-    instance: dg.DagsterInstance,
+    instance: dg.DagsterInstance, asked: bool
 ) -> None:
     begun, ended = SimpleQueue[dg.DagsterRun](), threading.Event()
 
@@ -140,17 +143,64 @@ def test_a_run_that_is_interrupted_tells_its_steps_and_waits_for_them(
         ended.set()
 
     def interrupts() -> None:
-        instance.report_run_canceling(begun.get(timeout=20))
+        if asked:
+            instance.report_run_canceling(begun.get(timeout=20))
+        else:
+            begun.get(timeout=20)
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupts).start()
-    result = run(instance, [rests])
-    assert not result.success
+    with pytest.raises(KeyboardInterrupt):
+        run(instance, [rests])
     assert told == ["begins", "interrupt"]
     assert ended.is_set()
-    stored = instance.get_run_by_id(result.run_id)
-    assert stored is not None
-    assert stored.status is dg.DagsterRunStatus.CANCELED
+    (stored,) = instance.get_runs()
+    status = dg.DagsterRunStatus.CANCELED if asked else dg.DagsterRunStatus.FAILURE
+    assert stored.status is status
+
+
+def test_steps_that_do_not_end_are_waited_for_together(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cdc_assets.orchestration.side_by_side._FAREWELL_SECONDS", 0.5)
+    begun, never = SimpleQueue[str](), threading.Event()
+
+    def hanging(name: str) -> dg.AssetsDefinition:
+        @dg.asset(name=name)
+        def work() -> None:
+            begun.put(name)
+            never.wait(60)
+
+        return work
+
+    def interrupts() -> None:
+        for _ in range(10):
+            begun.get(timeout=20)
+        at.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    at = list[float]()
+    threading.Thread(target=interrupts).start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run(instance, [hanging(name) for name in "abcdefghij"])
+        assert time.monotonic() - at[0] < 4
+    finally:
+        never.set()
+
+
+def test_a_run_that_fails_otherwise_than_by_a_step_is_no_success(
+    instance: dg.DagsterInstance,
+) -> None:
+    class Broken(dg.ConfigurableResource):  # type: ignore[type-arg]
+        def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+            msg = "postgresql://shop:geheim@db"
+            raise RuntimeError(msg)
+
+    asset = failing("never", 0)
+    with pytest.raises(TransientError, match="otherwise than by a table") as failed:
+        materialize([asset], instance=instance, resources={"spark": Broken()})
+    assert "geheim" not in str(failed.value)
 
 
 def test_hooks_hear_of_steps(instance: dg.DagsterInstance) -> None:
