@@ -138,6 +138,7 @@ class SourceConfig(Strict):
             **changes.reactions,
             new_column=(own.on_incompatible or self.on_incompatible) == "new_column",
             names=own.renames,
+            given_up=frozenset(own.absent_columns),
             drops_columns=(own.dropped_columns or self.dropped_columns) == "drop",
         )
 

@@ -88,9 +88,10 @@ class _Planning:
     @property
     def _lacked(self) -> Iterable[Column]:
         """Columns of the lake that records should have, but have under no name."""
-        numbers = {each.identity.number for each in self.seen.columns}
+        numbers = {each.identity.number for each in self.seen.columns} - {0}
         found = map(self.lake.column, lacking(self.lake, self.seen))
-        return (c for c in found if not c.identity.number or c.identity.number not in numbers)
+        said = self.policy.given_up
+        return (c for c in found if c.identity.number not in numbers and c.sent_as not in said)
 
     def _others(self, column: Column) -> Iterable[Column]:
         return (each for each in self.lake.columns if each is not column)
@@ -109,7 +110,8 @@ class _Planning:
         if doubtful := [each.sent_as for each in self._lacked if _may_be_one(each, column)]:
             return (
                 f"column {column.name} is new, and {', '.join(doubtful)} is lacking: whether that "
-                "is what it was called before the catalog does not tell any more"
+                "is what it was called before the catalog does not tell any more (if it is not: "
+                "tables.<schema.table>.absent_columns)"
             )
         if column.existing and column.existing.text is None:
             return (

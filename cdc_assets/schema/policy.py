@@ -25,6 +25,7 @@ class Policy:
         new_column: whether values of a type that does not fit go into a new column, ``name__v2``.
         drops_columns: whether a column that the source has dropped is dropped from the lake too.
         names: names of columns in the lake, by names in records.
+        given_up: columns that the source has dropped, as the configuration says.
     """
 
     add: Reaction = Reaction.EVOLVE
@@ -35,6 +36,7 @@ class Policy:
     new_column: bool = False
     drops_columns: bool = False
     names: Mapping[str, str] = field(default_factory=dict[str, str])
+    given_up: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, mode: Reaction) -> Policy:

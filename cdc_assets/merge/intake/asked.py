@@ -112,11 +112,14 @@ class Asked:
         former = {name: by_number.get(self.history.former.get(name, 0)) for name in names}
         return {name: now for name, now in former.items() if now and now not in names}
 
+    def given_up(self, entry: TableEntry, names: Sequence[str]) -> tuple[str, ...]:
+        """Returns those of these columns that the configuration says the source has dropped."""
+        named = self._source.overrides(entry.table).absent_columns
+        return tuple(name for name in names if name in named)
+
     def absence(self, entry: TableEntry, names: Sequence[str]) -> Absence:
         """Returns why records lack these columns."""
-        given_up = tuple(
-            n for n in names if n in self._source.overrides(entry.table).absent_columns
-        )
+        given_up = self.given_up(entry, names)
         asked = [name for name in names if name not in given_up]
         table = self.table(entry) if asked else None
         if table is None:

@@ -19,11 +19,11 @@ from cdc_assets.formats.order import order_of
 from cdc_assets.formats.oversized import blanked
 from cdc_assets.formats.sample import Written
 from cdc_assets.formats.writers import Writer
-from cdc_assets.lake.columns import DROPPED
 from cdc_assets.merge.intake.absent import AbsentColumns
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.layouts import LakeTables
+from cdc_assets.merge.intake.past import PastColumns
 from cdc_assets.merge.intake.same_table import settled
 from cdc_assets.merge.intake.written import Schemas
 from cdc_assets.merge.plan.column_plan import ColumnPlan
@@ -85,7 +85,7 @@ class Preparation:
         plan = self._taught(plan)
         readable = [each.schema for each in writers.values() if each.schema and not each.is_of_key]
         before = plan.schema
-        plan = self._widened(plan, readable, unknown)
+        plan = self._widened(plan, raw, readable, unknown)
         if not plan.replay:
             self.types.require_whole(plan.entry)
         self._require_withheld(plan, before, [each.names for each in writers.values()])
@@ -109,7 +109,11 @@ class Preparation:
         return replace(plan, schema=schema, steps=(*plan.steps, *steps))
 
     def _widened(
-        self, plan: BatchPlan, readable: Sequence[TableSchema], unknown: Sequence[UnknownColumn]
+        self,
+        plan: BatchPlan,
+        raw: DataFrame,
+        readable: Sequence[TableSchema],
+        unknown: Sequence[UnknownColumn],
     ) -> BatchPlan:
         """Adds the columns that records have and the table lacks, and renames those renamed."""
         table = plan.schema.of_source
@@ -119,7 +123,9 @@ class Preparation:
         gone = self.types.asked.unpublished(plan.entry, new) if new else {}
         for name, why in gone.items():
             _log.warning("table=%s: column %s is left out: %s", plan.entry.table, name, why)
-        past = self._past(plan, [n for n in new if n not in gone], [r.names for r in readable])
+        shapes = [each.names for each in readable] if self.has_schemas(plan) else None
+        old = PastColumns(self.types.asked, plan, self.format, raw, shapes)
+        past = old.among([name for name in new if name not in gone])
         schema = replace(plan.schema, left_out=(*plan.schema.left_out, *gone, *past))
         facts = self._facts(plan, must=bool(new)) if readable else {}
         records = [self._told(plan, each, facts) for each in self._oldest_first(readable)]
@@ -162,55 +168,6 @@ class Preparation:
     def has_schemas(self, plan: BatchPlan) -> bool:
         """Returns whether each record carries its own schema."""
         return self.format.writer(plan.layout, plan.entry.table) is not None
-
-    def _past(
-        self, plan: BatchPlan, names: Sequence[str], records: Sequence[Sequence[str]]
-    ) -> tuple[str, ...]:
-        """Returns the new columns that the source has dropped by now, which the lake does not need.
-
-        If records carry their schema, only those that the lake had and dropped; but all if the
-        source has dropped a column of the lake too, which might be one of them.
-
-        Args:
-            plan: of the batch.
-            names: the new columns.
-            records: the columns of each schema of its records.
-
-        Raises:
-            TerminalError: if one may have been renamed since, so that its values are another
-                column's.
-        """
-        is_asked = names and self.types.asked.table(plan.entry) is not None
-        facts = self.types.asked.facts(plan.entry) if is_asked else None
-        vanished = [name for name in names if facts is not None and name not in facts]
-        if facts is None or not vanished:
-            return ()
-        table = plan.schema.of_source
-        known = {
-            *table.by_any_name,
-            *table.left_out,
-            *self.types.asked.unpublished(plan.entry, [*facts]),
-        }
-        numbers = {each.identity.number for each in table.columns} - {0}
-        strange = [n for n, f in facts.items() if n not in known and f.number not in numbers]
-        apart = [n for n in strange if not any({*vanished, n} <= {*each} for each in records)]
-        is_numbered = any(each.number for each in facts.values())
-        if apart and (is_numbered or not self.has_schemas(plan)):
-            what = (
-                f"the records have {', '.join(vanished)}, which the database no longer has, and it "
-                f"has {', '.join(apart)}: whether that is the same column nothing tells"
-            )
-            remedy = "build the table anew (cdc-assets rebuild), from a new snapshot"
-            raise TerminalError(what, where=f"table={plan.entry.table}", remedy=remedy)
-        once = plan.state.properties if plan.state else {}
-        past = vanished
-        there = {each.number for each in facts.values()}
-        is_one_gone = is_numbered and bool(numbers - there)
-        if self.has_schemas(plan) and not is_one_gone:
-            past = [name for name in vanished if once.get(DROPPED + name) == "true"]
-        for name in past:
-            _log.warning("table=%s: %s was dropped at the source", plan.entry.table, name)
-        return tuple(past)
 
     def _oldest_first(self, records: Sequence[TableSchema]) -> Sequence[TableSchema]:
         """Puts schemas with former names first, so that columns get their present names."""
