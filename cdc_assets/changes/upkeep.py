@@ -40,6 +40,10 @@ AT_ONCE: Final = 256 * MIB
 _ENOUGH_TO_COMBINE: Final = 4
 """Files of the second tier that Iceberg surely writes into fewer: it may make two of two."""
 
+_WITH_DELETION_VECTORS: Final = 3
+"""Before this format version deletes are files; a data file may have many, and they may outlive it.
+https://iceberg.apache.org/spec/#position-delete-files"""
+
 LONGEST: Final = timedelta(days=1)
 """The longest that expirable snapshots are kept, however few there are: they hold files back."""
 
@@ -142,6 +146,7 @@ class Figures:
         dead_branches: branches of ours that can never be published.
         undersized: number of files below `SHARE_OF_TARGET` in all partitions, of
             ``undersized_bytes`` in all.
+        format_version: of the table, whatever is configured for new ones.
     """
 
     files: int
@@ -156,11 +161,17 @@ class Figures:
     dead_branches: tuple[str, ...] = ()
     undersized: int = 0
     undersized_bytes: int = 0
+    format_version: int = _WITH_DELETION_VECTORS
 
     @property
     def marked_share(self) -> float:
         """The share of deleted rows; in format version 2 some may be counted twice."""
         return min(1.0, self.marked / self.rows) if self.rows else 0.0
+
+    @property
+    def has_delete_files(self) -> bool:
+        """Whether deleted rows are in files of their own, which may outlive the data files."""
+        return self.marked > 0 and self.format_version < _WITH_DELETION_VECTORS
 
     def is_marked(self, limits: Thresholds) -> bool:
         """Whether files with many deleted rows are to be rewritten."""

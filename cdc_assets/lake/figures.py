@@ -58,6 +58,7 @@ def read_figures(table: Table, own: re.Pattern[str], named: Collection[int] = ()
         dead_branches=dead_branches(table, own, head.snapshot_id if head else None),
         undersized=len(undersized),
         undersized_bytes=sum(undersized),
+        format_version=table.metadata.format_version,
     )
 
 

@@ -57,6 +57,12 @@ def line(count: int, every_ms: int, *, steps: int = 0) -> History:
     return History(count - 1, snapshots, heads)
 
 
+def test_a_table_has_delete_files_by_its_own_format_version() -> None:
+    assert replace(IDLE, marked=1, format_version=2).has_delete_files
+    assert not replace(IDLE, marked=0, format_version=2).has_delete_files
+    assert not replace(IDLE, marked=1).has_delete_files
+
+
 @pytest.mark.parametrize(
     ("figures", "tier"),
     [

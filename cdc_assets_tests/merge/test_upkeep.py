@@ -144,9 +144,11 @@ def test_what_a_kept_publish_remembers_of_deletes_stays(pipeline: Make) -> None:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_deleted_rows_are_written_out(pipeline: Make, version: int) -> None:
+    """Of a table of any format version, whatever is configured for new ones by now."""
     made = pipeline(maintenance=BY_HAND)
-    made.config = made.config.model_copy(
-        update={"lake": made.config.lake.model_copy(update={"format_version": version})}
+    now = made.config
+    made.config = now.model_copy(
+        update={"lake": now.lake.model_copy(update={"format_version": version})}
     )
     rows = [event("c", {"id": n, "n": 0}, n, commit=n) for n in range(1, 101)]
     made.create_topic(TABLE)
@@ -157,6 +159,7 @@ def test_deleted_rows_are_written_out(pipeline: Make, version: int) -> None:
     figures = made.lake.figures(target(made), OWN_BRANCH)
     assert figures is not None
     assert figures.marked == 40
+    made.config = now
     done = list(upkeep(made).carry_out(orphans=False))
     assert "compact" in tasks_of(done, target(made))
     after = made.lake.figures(target(made), OWN_BRANCH)

@@ -6,9 +6,7 @@ from cdc_assets.changes.upkeep import TINY, Figures, Tier, files_at_once
 from cdc_assets.merge.upkeep.needs import Needs
 
 
-def rewrite_options(
-    needs: Needs, figures: Figures, tier: Tier, *, is_v2: bool
-) -> dict[str, object]:
+def rewrite_options(needs: Needs, figures: Figures, tier: Tier) -> dict[str, object]:
     """Returns options for Iceberg's procedure; others have their defaults.
 
     They select only files of the kinds that `files_at_once` counts with.
@@ -17,7 +15,6 @@ def rewrite_options(
         needs: decides which files are rewritten.
         figures: of the files that there are now.
         tier: of the files.
-        is_v2: whether deletes are files.
     """
     limits, is_marked = needs.limits, needs.figures.is_marked(needs.limits)
     wanted = limits.tiny_files if tier is Tier.TINY else limits.small_files
@@ -33,9 +30,9 @@ def rewrite_options(
         }
     if tier is Tier.MARKED:
         options |= {"min-file-size-bytes": 0}
-    if is_v2:
+    if needs.figures.has_delete_files:
         options |= {"remove-dangling-deletes": "true"}
-    if is_v2 and is_marked:
+    if needs.figures.has_delete_files and is_marked:
         options |= {"delete-file-threshold": 5}
     return options | {
         "delete-ratio-threshold": limits.marked if is_marked else 1.0,

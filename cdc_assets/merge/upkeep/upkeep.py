@@ -39,10 +39,6 @@ _EXPIRED_AT_ONCE: Final = 1_000
 _NAMED: Final = 3
 """Files that a message names."""
 
-_DELETES_AS_FILES: Final = 2
-"""In this format version deletes are files; a data file may have many, and they may outlive it.
-https://iceberg.apache.org/spec/#position-delete-files"""
-
 _FILES_LOOKED_AT: Final = Recent[int](4_096)
 """Numbers of data files of tables when they were last looked at, for the whole process."""
 
@@ -74,7 +70,6 @@ class Upkeep:
         self._entries, self._lake, self._clock = entries, lake, clock
         self._catalog = config.lake.catalog.name
         source = config.source(entries[0].table.source)
-        self._is_v2 = config.lake.format_version == _DELETES_AS_FILES
         deadlines = Limits(source.batch.statement_seconds, source.batch.table_seconds)
         self._statements = Statements(session, deadlines)
         self._is_silent = False  # a statement had no answer: the session may be lost
@@ -221,7 +216,7 @@ class Upkeep:
         """
         figures: Figures | None = needs.figures
         while figures is not None:
-            options = rewrite_options(needs, figures, tier, is_v2=self._is_v2)
+            options = rewrite_options(needs, figures, tier)
             done = self._statements.run(
                 needs.name, Task.COMPACT, sql.compact(self._catalog, needs.name, options)
             )
