@@ -131,7 +131,8 @@ def run_assess(
     if wanted.source is not None:
         config.source(wanted.source)
     services = Services(config)
-    entries = replicated(config, _known(services))
+    there = replicated(config, _known(services))
+    entries = tuple(each for each in there if wanted.source in (None, each.table.source))
     sources = [name for name in config.sources if wanted.source in (None, name)]
     if wanted.tables:
         known = Registry.of(entries)

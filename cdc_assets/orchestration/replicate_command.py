@@ -23,7 +23,7 @@ from cdc_assets.orchestration.command_work import Failed, Work, working
 from cdc_assets.orchestration.keys import TAIL, UNFINISHED
 from cdc_assets.orchestration.planning import RunPlan, Slots, is_due, plan_runs
 from cdc_assets.orchestration.sensors.replicate import busy_tables, with_hours
-from cdc_assets.registry import TableEntry
+from cdc_assets.registry import Registry, TableEntry
 
 WAIT_SECONDS: Final = 1.0
 PATIENCE_LOOKS: Final = 3
@@ -72,7 +72,9 @@ def run_replicate(config: ReplicationConfig, selection: Selection) -> Failed:
         CdcError: if a part that all tables need does not answer, or nothing is selected.
     """
     with working(config) as work:
-        entries = _selected(work.services, selection)
+        if selection.source is not None:
+            config.source(selection.source)  # before others are waited for
+        entries = selected(config, discover(work.services).registry, selection)
         first = survey(work.services, entries, ages=False).answered()
         goals = {each.table: each.marks.end for each in first.tables if each.marks}
         held, failed = selection.left_out(first.tables)
@@ -159,13 +161,19 @@ def _given_up(behind: Sequence[TableSurvey], now: datetime) -> Failed:
     }
 
 
-def _selected(services: Services, selection: Selection) -> tuple[TableEntry, ...]:
+def selected(
+    config: ReplicationConfig, registry: Registry, selection: Selection
+) -> tuple[TableEntry, ...]:
+    """Returns the selected tables; if source and table are named, the table of that source.
+
+    Raises:
+        ConfigError: if the source is not configured.
+        TerminalError: if the table is not replicated, or several have that name.
+    """
+    entries = replicated(config, registry)
     if selection.source is not None:
-        services.config.source(selection.source)
-    registry = discover(services).registry
-    if selection.table is not None:
-        return (find_table(services.config, registry, selection.table),)
-    entries = replicated(services.config, registry)
-    if selection.source is None:
+        config.source(selection.source)
+        entries = tuple(each for each in entries if each.table.source == selection.source)
+    if selection.table is None:
         return entries
-    return tuple(entry for entry in entries if entry.table.source == selection.source)
+    return (find_table(config, Registry.of(entries), selection.table),)
