@@ -88,7 +88,7 @@ def match_topics(
         if table is None:
             continue
         if table in found:
-            raise _ambiguous(source, table, found[table], topic)
+            raise two_topics(table, found[table], topic)
         found[table] = topic
     return tuple((table, topic) for table, topic in found.items())
 
@@ -108,7 +108,8 @@ def _parse(topic: str, prefix: str | None, source: str) -> TableName | None:
     return TableName(source, *parts[1:]) if len(parts) == 3 and all(parts) else None
 
 
-def _ambiguous(source: str, table: TableName, one: str, other: str) -> ConfigError:
+def two_topics(table: TableName, one: str, other: str) -> ConfigError:
+    """Returns the error of a table whose changes are in two topics, of which one is merged."""
     msg = f"two topics hold changes of {table}: {one} and {other}"
     remedy = "make them two sources, or exclude one of them"
-    return ConfigError(msg, where=f"sources.{source}.topics", remedy=remedy)
+    return ConfigError(msg, where=f"sources.{table.source}.topics", remedy=remedy)

@@ -20,7 +20,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig, SourceConfig
 from cdc_assets.errors import CdcError, ConfigError, TerminalError, UnreachableError
 from cdc_assets.formats.format import Format
-from cdc_assets.formats.names import match_topics
+from cdc_assets.formats.names import match_topics, two_topics
 from cdc_assets.formats.registered import formats_of
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.left_behind import late_under_old_names
@@ -115,7 +115,8 @@ def _in_shared_topics(
     Tables that only the records between them name are found during the merge: `add_seen`.
 
     Returns:
-        The entries, and the errors of topics of which a partition has no leader.
+        The entries, and the errors of topics of which a partition has no leader, and of those with
+        changes of another topic's tables.
     """
     found: list[TableEntry] = []
     problems: list[CdcError] = []
@@ -130,9 +131,30 @@ def _in_shared_topics(
             continue
         problems += bounds.problems.values()
         edges = services.log.edges_within(bounds.marks)
-        named = {t: fmt.tables(records, source) - known.tables for t, records in edges.items()}
-        found += _entries(services, named)
+        named = {topic: fmt.tables(records, source) for topic, records in edges.items()}
+        problems += elsewhere(known, named)
+        found += _entries(services, {t: tables - known.tables for t, tables in named.items()})
     return tuple(found), tuple(problems)
+
+
+def elsewhere(
+    known: Registry, named: Mapping[str, Collection[TableName]]
+) -> tuple[ConfigError, ...]:
+    """Returns an error for each topic with changes of a known table that has another topic.
+
+    Nothing would ever merge them.
+
+    Args:
+        known: the tables.
+        named: by shared topic, the tables that its first and last records change.
+    """
+    entries = {each.table: each for each in known}
+    return tuple(
+        two_topics(table, entries[table].topic, topic)
+        for topic, tables in named.items()
+        for table in sorted(tables)
+        if table in entries and entries[table].topic != topic
+    )
 
 
 def _entries(
