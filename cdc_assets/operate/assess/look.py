@@ -14,6 +14,7 @@ from cdc_assets.databases.postgres import jdbc as postgres
 from cdc_assets.databases.postgres.server import Odd, Server
 from cdc_assets.errors import CdcError
 from cdc_assets.formats.registry_http import RegistryHttp
+from cdc_assets.operate.assess.configured import judge_configured
 from cdc_assets.operate.assess.connector import Expected
 from cdc_assets.operate.assess.connector_rules import judge_connector
 from cdc_assets.operate.assess.database import (
@@ -197,6 +198,7 @@ def _source(
     clocks.append(connectors.clock if connectors else None)
     clocks.append(_tables(look, at, known, connectors))
     _registry(look, at, known)
+    _configured(look, at, known)
     if spark is not None:
         facts, clock = spark
         clocks.append(clock)
@@ -209,6 +211,16 @@ def _source(
             place = Place(known.name, entry.table)
             state = states.get(entry.table)
             look.add(judge_topic(place, known.topic(entry, log, state)))  # pyright: ignore[reportArgumentType]
+
+
+def _configured(look: _Look, at: Place, known: Gathered) -> None:
+    try:
+        there = known.services.registry.load()
+    except CdcError:  # it was read for the tables that are assessed; the next look judges
+        return
+    mine = [each.table.qualified for each in there if each.table.source == known.name]
+    if mine:
+        look.add(judge_configured(at, known.source.tables, mine))
 
 
 def _connectors(look: _Look, at: Place, known: Gathered) -> Connectors | None:
