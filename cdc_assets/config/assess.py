@@ -24,9 +24,10 @@ FINDINGS: Final = frozenset({
     "slot_idle", "slot_lost", "slot_missing", "snapshot_filtered", "snapshot_mode", "spark",
     "spark_namespaces", "spark_tables", "statements_skipped", "stored_as_text", "table_gone",
     "table_not_published", "table_unknown", "tables_unseen", "times_cut", "topic_missing",
-    "topic_settings", "transactions_dropped", "transformations", "truncates_skipped", "types_guessed", "unlogged",
-    "unpublished_column", "unsigned_as_long", "updates_looked_up", "values_not_convertible",
-    "values_out_of_range", "values_unseen", "wal_level", "warehouse", "years_moved",
+    "topic_settings", "transactions_dropped", "transformations", "truncates_skipped",
+    "types_guessed", "unlogged", "unpublished_column", "unsigned_as_long", "updates_looked_up",
+    "values_not_convertible", "values_out_of_range", "values_unseen", "wal_level", "warehouse",
+    "years_moved",
 })  # fmt: skip
 """The names of all findings."""
 
