@@ -68,12 +68,12 @@ def test_an_unknown_option_is_bad_usage(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("impatient")
 def test_kafka_that_does_not_answer_is_named_and_is_no_bad_usage(tmp_path: Path) -> None:
     config = write_config(tmp_path)
-    RegistryFile(config.registry).add(registry_of(config, "orders"))
+    RegistryFile(config.registry).add(registry_of(config, "orders", "items"))
 
-    for arguments in (("status",), ("replicate",)):
+    for arguments in (("status",), ("replicate",), ("plan",)):
         done = run_command(tmp_path, *arguments)
         assert done.returncode == 1
-        assert "Kafka" in done.stderr
+        assert done.stderr.count("Kafka does not answer") == 1
         assert "127.0.0.1:1" in done.stderr
         assert "Traceback" not in done.stderr
 

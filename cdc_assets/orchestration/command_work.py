@@ -101,6 +101,15 @@ def working(config: ReplicationConfig) -> Iterator[Work]:
         yield Work(config, Services(config), instance, progress)
 
 
+def unread(tables: Sequence[TableSurvey]) -> Failed:
+    """Returns the tables that cannot be read, with the reason."""
+    return {
+        each.table: str(each.problem)
+        for each in tables
+        if each.problem is not None and not each.desired.held
+    }
+
+
 def _failures(
     config: ReplicationConfig, result: dg.ExecuteInProcessResult, entries: Sequence[TableEntry]
 ) -> Failed:

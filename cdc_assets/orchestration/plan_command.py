@@ -8,7 +8,8 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError
 from cdc_assets.operate.discovery import find_table, replicated, why_no_tables
 from cdc_assets.operate.services import Services
-from cdc_assets.orchestration.command_work import Failed
+from cdc_assets.operate.survey import survey
+from cdc_assets.orchestration.command_work import Failed, unread
 from cdc_assets.orchestration.resources import spark_resource
 
 
@@ -28,10 +29,11 @@ def run_plan(config: ReplicationConfig, table: str | None) -> Failed:
     entries = [find_table(config, registry, table)] if table else replicated(config, registry)
     if not entries:
         raise why_no_tables(services)
-    spark, failed = spark_resource(config), Failed()
+    seen = survey(services, entries, ages=False).answered()  # once, not by each table in turn
+    spark, failed = spark_resource(config), unread(seen.tables)
     replicator, out = Replicator(config, spark.session, clock=services.clock), Console()
     try:
-        for entry in entries:
+        for entry in (each for each in entries if each.table not in failed):
             try:
                 found = replicator.plan(entry)
             except CdcError as error:

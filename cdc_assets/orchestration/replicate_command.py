@@ -19,7 +19,7 @@ from cdc_assets.operate.services import Services
 from cdc_assets.operate.states import held_words, stopped_words
 from cdc_assets.operate.survey import TableSurvey, survey
 from cdc_assets.orchestration import liveness
-from cdc_assets.orchestration.command_work import Failed, Work, working
+from cdc_assets.orchestration.command_work import Failed, Work, unread, working
 from cdc_assets.orchestration.keys import TAIL, UNFINISHED
 from cdc_assets.orchestration.planning import RunPlan, Slots, is_due, plan_runs
 from cdc_assets.orchestration.sensors.replicate import busy_tables, with_hours
@@ -47,13 +47,13 @@ class Selection:
             each.table: held_words(each.table, each.desired) for each in seen if each.desired.held
         }
         if self.table is not None:
-            return held, {**_unread(seen), **held}
+            return held, {**unread(seen), **held}
         stopped = {
             each.table: f"{stopped_words(each)}: {each.failure.message}"
             for each in seen
             if each.failure is not None and each.failure.stopped and each.table not in held
         }
-        return held, {**stopped, **_unread(seen)}
+        return held, {**stopped, **unread(seen)}
 
 
 def run_replicate(config: ReplicationConfig, selection: Selection) -> Failed:
@@ -102,7 +102,7 @@ def _plans(
         done = {*work.failed, *work.given_up}
         left = [entry for entry in entries if entry.table not in done]
         seen = survey(work.services, left, ages=False).answered()
-        work.failed |= _unread(seen.tables)
+        work.failed |= unread(seen.tables)
         behind = [
             each for each in seen.tables
             if each.table in goals
@@ -139,15 +139,6 @@ def _as_called_now(
     marks = services.log.watermarks([each.topic for each in moved]) if moved else {}
     ends = {each.table: marks[each.topic].end for each in moved if each.topic in marks}
     return tuple(found.values()), {**goals, **ends}
-
-
-def _unread(tables: Sequence[TableSurvey]) -> Failed:
-    """Returns the tables that cannot be read, with the reason."""
-    return {
-        each.table: str(each.problem)
-        for each in tables
-        if each.problem is not None and not each.desired.held
-    }
 
 
 def _given_up(behind: Sequence[TableSurvey], now: datetime) -> Failed:
