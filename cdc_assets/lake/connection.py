@@ -12,16 +12,21 @@ from typing import Any, Final, TypeVar
 import requests
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
+from pyiceberg.exceptions import (
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NotInstalledError,
+    RESTError,
+)
 from pyiceberg.table import Table
 from requests.adapters import HTTPAdapter
-from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.exc import NoSuchModuleError, OperationalError, SQLAlchemyError
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import LakeConfig
 from cdc_assets.effects import effect
-from cdc_assets.errors import CdcError, TerminalError, UnreachableError
+from cdc_assets.errors import CdcError, ConfigError, TerminalError, UnreachableError
 
 T = TypeVar("T")
 
@@ -211,9 +216,15 @@ class _BoundedRest(RestCatalog):
 
 def _opened(lake: LakeConfig) -> Catalog:
     properties = _pyiceberg(lake)
-    if lake.catalog.type == "rest":
-        return _BoundedRest(lake.catalog.name, **properties)
-    return load_catalog(lake.catalog.name, **properties)
+    try:
+        if lake.catalog.type == "rest":
+            return _BoundedRest(lake.catalog.name, **properties)
+        return load_catalog(lake.catalog.name, **properties)
+    except (NotInstalledError, NoSuchModuleError, ImportError) as error:
+        what = f"PyIceberg has no client for this catalog here ({type(error).__name__})"
+        remedy = "install it, such as pip install 'pyiceberg[glue]', [hive] or [sql-postgres]"
+        where = f"lake.catalog type={lake.catalog.type}"
+        raise ConfigError(what, where=where, remedy=remedy) from None
 
 
 def _pyiceberg(lake: LakeConfig) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from cdc_assets.changes.names import LakeName
-from cdc_assets.errors import UnreachableError
+from cdc_assets.errors import ConfigError, UnreachableError
 from cdc_assets.lake import Lake
 from cdc_assets_tests.configuration import platform, write
 
@@ -43,3 +44,23 @@ def test_a_file_without_its_folder_is_told_from_a_catalog_that_is_silent(tmp_pat
         Lake(config).state(LakeName("shop", "orders"))
     assert str(tmp_path / "lake" / "catalog.db") in str(missing.value)
     assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize(
+    "catalog",
+    [
+        {"type": "sql", "uri": "nosuch://host/lake"},
+        {"type": "sql", "uri": "postgresql+psycopg2://host/lake"},
+        {"type": "hive", "uri": "thrift://host:9083"},
+    ],
+    ids=["dialect", "driver", "hive"],
+)
+def test_a_client_that_is_not_installed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, catalog: dict[str, Any]
+) -> None:
+    for module in ("psycopg2", "hive_metastore", "pyiceberg.catalog.hive"):
+        monkeypatch.setitem(sys.modules, module, None)
+    lake = {"catalog": catalog, "warehouse": "s3://lake/warehouse"}
+    config = write(tmp_path / "replication.yaml", platform(lake=lake, sources={}))
+    with pytest.raises(ConfigError, match=r"no client for this catalog .*pip install"):
+        Lake(config).state(LakeName("shop", "orders"))
