@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import compress
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -37,6 +40,9 @@ _NAMED: Final = 5
 
 _COLUMNS: Final = ("since", "lake table", "offsets", "behind", "by", "complete", "in time", "p95")
 _LEFT: Final = frozenset({"since", "lake table", "offsets"})
+_LEFT_OUT_FIRST: Final = ("lake table", "offsets", "p95", "complete", "since", "in time")
+"""Columns that a narrow terminal does without, in this order."""
+_ANY_WIDTH: Final = 10_000
 _RECORD_COLUMNS: Final = (
     "source", "table", "topic", "partition", "offset", "time", "reason", "run", "quarantined at",
 )  # fmt: skip
@@ -46,7 +52,10 @@ def render_status(status: Status, console: Console | None = None) -> None:
     """Prints a table of all tables, and below it why those are not up to date that are not."""
     out = console or _console()
     if status.tables:
-        out.print(_table(status))
+        left_out = _too_wide(status, out)
+        out.print(_table(status, left_out))
+        if left_out:
+            out.print(f"(a wider terminal shows {', '.join(left_out)}; --json has everything)")
     else:
         out.print(Text(status.why_none or "no table is known"))
     for each in status.failing:
@@ -139,15 +148,29 @@ def _console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
 
 
-def _table(status: Status) -> Table:
+def _too_wide(status: Status, out: Console) -> tuple[str, ...]:
+    """Returns the columns without which each table has a line on this terminal; none elsewhere."""
+    if not out.is_terminal:
+        return ()
+    anywhere = out.options.update(max_width=_ANY_WIDTH)
+    for count in range(len(_LEFT_OUT_FIRST)):
+        left_out = _LEFT_OUT_FIRST[:count]
+        needed = Measurement.get(out, anywhere, _table(status, left_out)).maximum
+        if needed <= out.width:
+            return left_out
+    return _LEFT_OUT_FIRST
+
+
+def _table(status: Status, left_out: Sequence[str] = ()) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("table", no_wrap=True)
     table.add_column("state", no_wrap=True)
-    for name in _COLUMNS:
+    shown = [name not in left_out for name in _COLUMNS]
+    for name in compress(_COLUMNS, shown):
         table.add_column(name, justify="left" if name in _LEFT else "right")
     for each in status.tables:
         state = Text(each.condition.value, style=_STYLES[each.condition])
-        table.add_row(Text(str(each.table)), state, *map(Text, _cells(each)))
+        table.add_row(Text(str(each.table)), state, *map(Text, compress(_cells(each), shown)))
     return table
 
 

@@ -108,6 +108,25 @@ def test_a_table_that_people_hold_is_not_said_to_miss_its_slo(tmp_path: Path) ->
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize("width", [60, 80, 100, 250])
+def test_a_narrow_terminal_has_a_line_for_each_table(tmp_path: Path, width: int) -> None:
+    status = status_of(*(table_status(tmp_path, name) for name in ("orders", "order_items")))
+    console = Console(
+        record=True, width=width, file=io.StringIO(), force_terminal=True, color_system=None
+    )
+    render_status(status, console)
+    header, *lines = console.export_text().splitlines()
+    rows, rest = lines[:2], " ".join(lines[2:])
+    assert header.split()[:2] == ["table", "state"]
+    assert "behind" in header
+    assert [row.split()[:2] for row in rows] == [
+        [f"shop.public.{name}", "REPLICATING"] for name in ("orders", "order_items")
+    ]
+    assert all("…" not in line for line in (header, *rows))
+    assert rest.startswith("(a wider terminal shows lake table") is (width < 250)
+
+
+@pytest.mark.unit
 def test_the_text_says_why_a_table_is_not_up_to_date(tmp_path: Path) -> None:
     rebuilt = Desired(rebuild=Wanted(NOW, "cdc-assets rebuild", "types were wrong"))
     late = table_status(tmp_path, "late")
