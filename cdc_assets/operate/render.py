@@ -55,27 +55,32 @@ def render_status(status: Status, console: Console | None = None) -> None:
         left_out = _too_wide(status, out)
         out.print(_table(status, left_out))
         if left_out:
-            out.print(f"(a wider terminal shows {', '.join(left_out)}; --json has everything)")
+            out.print(
+                f"(a wider terminal shows {', '.join(left_out)}; --json has everything)",
+                soft_wrap=True,
+            )
     else:
-        out.print(Text(status.why_none or "no table is known"))
+        out.print(Text(status.why_none or "no table is known"), soft_wrap=True)
     for each in status.failing:
-        out.print(_failure(each))
+        out.print(_failure(each), soft_wrap=True)
     for each in status.waiting:
-        out.print(_waiting(each))
+        out.print(_waiting(each), soft_wrap=True)
     for each in status.held:
-        out.print(_held(each))
+        out.print(_held(each), soft_wrap=True)
     for (condition, why), tables in reasons(status).items():
-        out.print(Text.assemble((f"{some_of(tables, _NAMED)} ", _STYLES[condition]), why))
+        out.print(
+            Text.assemble((f"{some_of(tables, _NAMED)} ", _STYLES[condition]), why), soft_wrap=True
+        )
     for each in status.overtaken:
-        out.print(_overtaken(each))
+        out.print(_overtaken(each), soft_wrap=True)
     for each in status.tables:
         if each.quarantined:
-            out.print(_quarantined(each))
+            out.print(_quarantined(each), soft_wrap=True)
     for said, tables in troubles(status).items():
         words = f"(waited for by {some_of(tables, _NAMED)})"
-        out.print(Text.assemble((f"{said} ", "bold red"), words))
+        out.print(Text.assemble((f"{said} ", "bold red"), words), soft_wrap=True)
     for other in status.not_tables:
-        out.print(Text(f"{other.topic} is no table: it holds {other.holds}"))
+        out.print(Text(f"{other.topic} is no table: it holds {other.holds}"), soft_wrap=True)
 
 
 def render_quarantine(listing: Listing, console: Console | None = None) -> None:
@@ -92,7 +97,7 @@ def render_quarantine(listing: Listing, console: Console | None = None) -> None:
         table.add_row(*map(Text, _record_cells(each)))
     out.print(table)
     if listing.more:
-        out.print(f"{listing.more:,} more: see --limit, --source and --table.")
+        out.print(f"{listing.more:,} more: see --limit, --source and --table.", soft_wrap=True)
 
 
 def render_quarantine_empty(console: Console | None = None) -> None:
@@ -104,19 +109,24 @@ def render_replayed(done: Replayed, console: Console | None = None) -> None:
     """Prints the results for a table's records, and why any were rejected again."""
     out = console or _console()
     counts = f"{done.merged:,} merged, {done.overtaken:,} overtaken by newer changes"
-    out.print(Text(f"{done.table}: {counts}, {len(done.rejected):,} rejected again"))
+    out.print(
+        Text(f"{done.table}: {counts}, {len(done.rejected):,} rejected again"), soft_wrap=True
+    )
     for coordinate, reason in done.rejected:
-        out.print(Text.assemble((f"  {coordinate}: ", "bold red"), reason))
+        out.print(Text.assemble((f"  {coordinate}: ", "bold red"), reason), soft_wrap=True)
     for coordinate in done.unread:
         words = "not passed yet by the table's offsets; the next run reads it"
-        out.print(Text(f"  {coordinate}: {words}"))
+        out.print(Text(f"  {coordinate}: {words}"), soft_wrap=True)
     for coordinate in done.foreign:
-        out.print(Text(f"  {coordinate}: of a topic that the table no longer has; it stays"))
+        out.print(
+            Text(f"  {coordinate}: of a topic that the table no longer has; it stays"),
+            soft_wrap=True,
+        )
     for coordinate in done.before:
         words = "from before the table's beginning, so that its rows have it or it is another's"
-        out.print(Text(f"  {coordinate}: {words}; it was removed"))
+        out.print(Text(f"  {coordinate}: {words}; it was removed"), soft_wrap=True)
     for coordinate in done.absent:
-        out.print(Text(f"  {coordinate}: not in quarantine"))
+        out.print(Text(f"  {coordinate}: not in quarantine"), soft_wrap=True)
 
 
 def troubles(status: Status) -> dict[str, list[str]]:

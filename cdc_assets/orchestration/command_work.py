@@ -80,7 +80,9 @@ class Work:
         for entry in entries:
             failure = held.get(entry.table)
             if failure is not None and failure.is_waiting:
-                self.progress.console.print(Text(f"waiting: {entry.table}: {failure.message}"))
+                self.progress.console.print(
+                    Text(f"waiting: {entry.table}: {failure.message}"), soft_wrap=True
+                )
 
     def expect(self, table: TableSurvey) -> None:
         """Adds a table's unread offsets to the progress bar."""

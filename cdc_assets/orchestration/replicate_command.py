@@ -80,7 +80,7 @@ def run_replicate(config: ReplicationConfig, selection: Selection) -> Failed:
         held, failed = selection.left_out(first.tables)
         work.failed.update(failed)
         for table, words in held.items():
-            work.progress.console.print(Text(f"left out: {table}: {words}"))
+            work.progress.console.print(Text(f"left out: {table}: {words}"), soft_wrap=True)
         for each in first.tables:
             if each.lag_changes and each.table not in {*held, *failed}:
                 work.expect(each)
