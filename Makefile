@@ -71,6 +71,7 @@ else ifdef STACK
 	  cdc_assets_tests/stack/test_published_columns.py cdc_assets_tests/stack/test_restored_source.py \
 	  cdc_assets_tests/stack/test_truth_avro.py cdc_assets_tests/stack/test_incremental.py \
 	  cdc_assets_tests/stack/test_truth_replica.py cdc_assets_tests/stack/test_rewound.py \
+	  cdc_assets_tests/stack/test_operated.py \
 	  cdc_assets_tests/stack/test_verify.py cdc_assets_tests/stack/test_verify_mariadb.py \
 	  cdc_assets_tests/stack/test_matches.py cdc_assets_tests/stack/test_resnapshot.py \
 	  cdc_assets_tests/stack/test_resnapshot_mariadb.py \
