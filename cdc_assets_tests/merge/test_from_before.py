@@ -14,7 +14,7 @@ from cdc_assets.databases.postgres.table import CatalogTable, ReplicaIdentity
 from cdc_assets.databases.postgres.types import PostgresColumn
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.merge.inline import change
-from cdc_assets_tests.merge.one_table import TABLE, Make
+from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.pipeline import Message, Pipeline
 
 pytestmark = pytest.mark.stack
@@ -81,3 +81,15 @@ def test_a_column_that_was_there_beside_each_of_today_was_dropped(
     made.merge(TABLE)
     now = {key: (row["name"], row["now"]) for key, row in made.by_key(TABLE).items()}
     assert now == {1: ("a", None), 2: ("c", "z")}
+
+
+@pytest.mark.parametrize("inline", [True, False], ids=["schemas", "bare"])
+def test_nor_is_it_taken_for_a_dropped_one_in_a_later_batch(pipeline: Make, inline: bool) -> None:
+    made = start(pipeline, change("c", {"id": 1, "name": "a"}, 10, inline=inline), **DATABASE)
+    made.produce(TABLE, [
+        change("c", {"id": 2, "name": "b", "was": "x"}, 20, inline=inline),
+        change("c", {"id": 3, "name": "c", "now": "y"}, 30, inline=inline),
+    ])  # fmt: skip
+    with pytest.raises(TerminalError, match="the records have was, which the database no longer"):
+        made.merge(TABLE)
+    assert len(made.rows(TABLE)) == 1

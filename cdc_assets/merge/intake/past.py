@@ -105,19 +105,16 @@ class PastColumns:
     def _strange(self, facts: Mapping[str, Facts]) -> list[str]:
         """Returns the columns whose values older records may have under another name.
 
-        Those that the lake has are known by their numbers; but a table that is made with this batch
-        has them from the catalog, where its records carry no schema.
+        Those that the lake has from records are known by their numbers. Where records carry no
+        schema it may have one from the catalog alone. A replay takes nothing from a row.
         """
         table = self.plan.schema.of_source
         left_out = {*table.left_out, *self.asked.unpublished(self.plan.entry, [*facts])}
-        if self.shapes is None and self._is_first:
-            return [name for name in facts if name not in left_out]
+        if self.shapes is None and not self.plan.replay:
+            present = self.asked.names(self.plan.entry) or tuple(facts)
+            return [name for name in present if name not in left_out]
         known, numbers = {*table.by_any_name, *left_out}, _numbers(self.plan)
         return [n for n, f in facts.items() if n not in known and f.number not in numbers]
-
-    @property
-    def _is_first(self) -> bool:
-        return self.plan.state is None or self.plan.state.published is None
 
     def _shown(self, names: Sequence[str]) -> list[frozenset[str]]:
         """Returns the columns of the records without a schema that have one of these."""
