@@ -27,7 +27,7 @@ from cdc_assets.merge.statements.failures import translated
 
 _log: Final = logging.getLogger(__name__)
 _MOST_SHAPES: Final = 10_000
-"""Of records without a schema. With fewer of them than there are more stays in doubt."""
+"""Combinations of columns that are looked at. Should there be more, more columns stay in doubt."""
 
 
 @dataclass(frozen=True, slots=True)
