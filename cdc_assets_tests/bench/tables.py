@@ -95,7 +95,7 @@ class Many:
         )
         self._servers = world.stack.kafka.address
         self._producer = Producer({
-            "bootstrap.servers": self._servers, "linger.ms": 20,
+            "bootstrap.servers": self._servers, "linger.ms": 20, "log_level": 2,
             "queue.buffering.max.messages": 1_000_000,
         })  # fmt: skip
         self._position, self._log = 0, world.log

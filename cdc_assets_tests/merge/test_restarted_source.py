@@ -224,6 +224,22 @@ def test_changes_sent_again_are_none_and_neither_are_those_in_flight(pipeline: M
     assert names(made) == {1: "e", 2: "in flight"}
 
 
+def test_a_first_transaction_is_looked_at_only_where_it_is_not_above_all_that_was_merged(
+    pipeline: Make,
+) -> None:
+    """Looking at it reads the batch again, and each restart of a connector begins with one."""
+    made = start(pipeline, *OLD)
+    for lsn, minute, is_looked_at in ((901_000, 10, False), (900_900, 20, True)):
+        first = event("u", {"id": 2, "name": f"at {lsn}"}, lsn, at_ms=AT_MS + minute * MINUTE)
+        made.produce(TABLE, [first, change("after", 990_000, 980_000, minute)])
+        if is_looked_at:
+            stops(made)
+        else:
+            (batch,) = made.merge(TABLE)
+            assert "look at positions" not in batch.steps
+        assert names(made) == {1: "after", 2: "at 901000"}
+
+
 def test_the_first_transaction_after_a_restore_is_not_ignored_either(pipeline: Make) -> None:
     """It has no last commit; the snapshot of old lifts it, but not above what was streamed."""
     read = [event("r", {"id": id_, "name": "read"}, 890_000) for id_ in (1, 2, 3)]

@@ -108,6 +108,12 @@ class Known:
     def _same(self, value: Value | None) -> Mapping[int, Value]:
         return {} if value is None else dict.fromkeys(range(self._size), value)
 
+    def is_at_or_below(self, commit: Commit | None) -> Expression:
+        """Returns whether a record's commit is not above this one; true if it is unknown."""
+        if commit is None:
+            return F.lit(True)
+        return self.commit <= self._commits(self._same(commit))
+
     def may_begin(self) -> Expression:
         """Returns whether an accepted restart may begin at a record."""
         if not self._pending:

@@ -28,6 +28,7 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.restarts import (
     COMMIT_NUMBERS,
     LEEWAY_MS,
+    Commit,
     Permit,
     Restart,
     Restarts,
@@ -98,8 +99,10 @@ class RestartWatch:
         """Returns whether a record contradicts earlier batches, or may begin an accepted epoch."""
         pending = self.restarts.all_pending(self._plan.partitions)
         known = self._known(pending)
-        # Any change that floats may be overtaken; that is checked later.
-        before = Before(known.highest, known.newest, known.nothing, F.col("floats"))
+        # Whether one that floats is overtaken is checked later. None is that is above all that was
+        # merged, unless by a change of the batch: see `must_look`.
+        is_overtaken = F.col("floats") & known.is_at_or_below(_highest_merged(self._plan))
+        before = Before(known.highest, known.newest, known.nothing, is_overtaken)
         contradicts = known.contradiction(before)
         of_record = contradicts | known.may_begin()
         return F.coalesce(F.col("reject").isNull() & of_record, F.lit(False))
@@ -187,6 +190,15 @@ class RestartWatch:
         is_ordered = _is_ordered(figures, folded)
         newest = newest_after(folded.latest_ms, figures.newest_told_ms, is_ordered=is_ordered)
         return self.restarts.used().read(newest).to_json()
+
+
+def _highest_merged(plan: BatchPlan) -> Commit | None:
+    """Returns the highest commit that a key may have in the lake; None if nothing tells it."""
+    carried = plan.published.carried if plan.published else None
+    if carried is None or not carried.applied:
+        return None
+    highest = max(*carried.applied.values(), carried.max_tombstone, plan.floor)
+    return commit_of(plan.layout.scheme, highest)
 
 
 def _may_contradict_itself(figures: BatchFigures) -> bool:
