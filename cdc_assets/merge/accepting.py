@@ -12,6 +12,7 @@ as the one that the lake's rows came from.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -27,7 +28,7 @@ from cdc_assets.lake import Lake
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.properties import accepted_restart
 from cdc_assets.log.kafka import KafkaLog
-from cdc_assets.merge.fold.overtaken import to_be_looked_at
+from cdc_assets.merge.fold.overtaken import looked_at
 from cdc_assets.merge.fold.restarts import RestartError, RestartWatch
 from cdc_assets.merge.intake.asked import Asked
 from cdc_assets.merge.intake.decoding import BatchDecoder
@@ -114,9 +115,9 @@ class RestartDesk:
         )
         known = self._known(plan)
 
-        def with_epochs(epochs: Epochs) -> DataFrame:
+        def with_epochs(epochs: Epochs) -> AbstractContextManager[DataFrame]:
             renumbered = replace(decoder, plan=replace(plan, epochs=epochs))
-            return to_be_looked_at(renumbered, plan.snapshot_starts, known)
+            return looked_at(renumbered, plan.snapshot_starts, known)
 
         try:
             watch.look(with_epochs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pytest
 
@@ -63,24 +63,19 @@ class Case:
         )
 
     def rows(self) -> list[tuple[object, ...]]:
-        """In no order, and a rejected record at the beginning."""
+        """Those that have a position, in no order."""
         rows: list[tuple[object, ...]] = [
-            (p, each.offset, *(each.commit or self._none), *each[2:6], self._op(each), None)
+            (p, each.offset, *each.commit, *each[2:6], self._op(each))
             for p, records in self.records.items()
             for each in records
+            if each.commit is not None
         ]
-        rejected = (10**6 for _ in self._none)
-        rows.append((0, -1, *rejected, 1, True, False, False, "t", "rejected"))
         self.rng.shuffle(rows)
         return rows
 
     @staticmethod
     def _op(record: Placed) -> str:
         return "t" if record.is_truncate else "u"
-
-    @property
-    def _none(self) -> Sequence[int | None]:
-        return (None,) * COMMIT_NUMBERS[self.scheme]
 
     def expected(self) -> Mapping[int, tuple[Restart | None, int | None]]:
         found: dict[int, tuple[Restart | None, int | None]] = {}
@@ -102,7 +97,7 @@ def test_what_spark_finds_is_what_the_rule_finds(spark: Session, scheme: Scheme)
         numbers = ", ".join(f"{name} bigint" for name in known.names)
         columns = f"partition int, offset bigint, {numbers}, told_ms bigint"
         flags = "may_witness boolean, floats boolean, is_overtaken boolean, op string"
-        frame = spark().createDataFrame(case.rows(), f"{columns}, {flags}, reject string")
+        frame = spark().createDataFrame(case.rows(), f"{columns}, {flags}")
         found = {
             row["partition"]: (
                 restart_of(row["partition"], row["witness"]) if row["witness"] else None,

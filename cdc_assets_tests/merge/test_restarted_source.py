@@ -207,6 +207,17 @@ def test_a_first_transaction_below_a_truncate_is_one(pipeline: Make) -> None:
     assert names(made) == {9: "new"}
 
 
+def test_a_record_that_is_set_aside_is_none(pipeline: Make) -> None:
+    """The truncate has the batch looked at."""
+    made = start(pipeline, *OLD, bad_records="quarantine")
+    lower = event("u", {"id": None, "name": "?"}, 1_000, commit=900, at_ms=AT_MS + 10 * MINUTE)
+    truncate = event("t", None, 901_000, commit=900_600, at_ms=AT_MS + 2 * MINUTE)
+    made.produce(TABLE, [lower, truncate, change("after", 902_000, 901_500, 3)])
+    (batch,) = made.merge(TABLE)
+    assert "look at positions" in batch.steps
+    assert names(made) == {1: "after"}
+
+
 def test_changes_sent_again_are_none_and_neither_are_those_in_flight(pipeline: Make) -> None:
     """A transaction that was open while the snapshot was made may end minutes after it."""
     read = [event("r", {"id": id_, "name": "read"}, 890_000) for id_ in (1, 2)]

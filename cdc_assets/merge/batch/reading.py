@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from pyspark.sql import DataFrame
 
 from cdc_assets.changes.mode import Mode
+from cdc_assets.formats.order import order_of
 from cdc_assets.merge.apply.keyed import within
 from cdc_assets.merge.apply.multiset import events
 from cdc_assets.merge.apply.telling import recordable
@@ -24,8 +24,7 @@ from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver, Watched
 from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.statements.failures import released_after
-from cdc_assets.merge.statements.pinning import pinned, unpinned_after
+from cdc_assets.merge.statements.pinning import kept
 
 PINNED_VALUES: Final = 100_000
 """Up to this many values (records times columns) are kept by a checkpoint: some five megabytes.
@@ -59,8 +58,9 @@ class Reader:
             folding = _folding(batch, knowledge, observer)
             if counted is not None:
                 folding = counted.attach(folding)
-        with _kept(folding, batch.plan, self._means) as frame:
+        with ExitStack() as during:
             with steps.step("read, decode, fold"):
+                frame = during.enter_context(kept(folding, "folded", is_small=small))
                 rows, read = counted.told(folding) if counted else None, folding
                 if rows is None:
                     asked = counted_by_partition(frame)
@@ -94,6 +94,7 @@ class Reader:
             Watched(
                 others=decoder.format.has_many_tables,
                 key_schemas=plan.watches_keys and decoder.tells_key_schema,
+                snapshot=order_of(plan.layout.scheme).has_floors and plan.may_begin_snapshot,
             ),
             pardoned=[each.sent_as for each in decoder.doubtful],
         )
@@ -110,37 +111,6 @@ def _folding(batch: PlannedBatch, knowledge: Knowledge, observer: BatchObserver)
         return events(changes, plan)
     doubt = watched(batch.decoder.doubt, plan.numbers)
     return newest_by_key(changes, plan.schema.key, plan.numbers, unset_able, doubt)
-
-
-@contextmanager
-def _kept(folding: DataFrame, plan: BatchPlan, means: Means) -> Iterator[DataFrame]:
-    """Keeps what was computed during the block; few rows by a checkpoint.
-
-    Each statement that reads a cached frame has Spark analyze, and look for in its cache, all
-    that made it. Reading records and folding them has a large plan: a fifth of a small batch.
-    A checkpoint has none. But it is not compressed, and leaves memory only when Java collects.
-
-    Args:
-        folding: reads and folds a batch.
-        plan: of the batch.
-        means: of its execution.
-    """
-    spark, steps = means.spark, means.steps
-    if _is_small(plan):
-        with steps.step("read, decode, fold"):
-            folded = pinned(folding)
-        with unpinned_after(folded):
-            yield folded
-        return
-    # A view is analyzed once, however often it is read, a plan again with each statement.
-    view = f"folded_{uuid.uuid4().hex}"
-    with steps.step("read, decode, fold"):
-        folding.createOrReplaceTempView(view)
-    # Dropping a view also releases its cache.
-    with released_after(lambda: spark.catalog.dropTempView(view)):
-        with steps.step("read, decode, fold"):
-            spark.catalog.cacheTable(view)
-        yield spark.table(view)
 
 
 def _is_small(plan: BatchPlan) -> bool:

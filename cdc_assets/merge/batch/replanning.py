@@ -7,6 +7,7 @@ moved are known (`with_keys`).
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -17,7 +18,7 @@ from cdc_assets.merge.batch.means import Means
 from cdc_assets.merge.batch.passes import Pass, PlannedBatch
 from cdc_assets.merge.fold.lost import look_through, require_none_lost
 from cdc_assets.merge.fold.newest import FOLDED
-from cdc_assets.merge.fold.overtaken import to_be_looked_at
+from cdc_assets.merge.fold.overtaken import looked_at
 from cdc_assets.merge.fold.restarts import RestartWatch
 from cdc_assets.merge.intake.told import statements_among
 from cdc_assets.merge.plan.outcome import Lacking, Told, Unlike, Unwritten, Wider
@@ -94,14 +95,16 @@ def with_keys(this: Pass) -> Pass:
     return this if plan is this.plan else replace(this, batch=this.batch.replanned(plan))
 
 
-def _looked_at(this: Pass, epochs: Epochs, means: Means) -> DataFrame:
-    """Returns the records to be examined in their order.
+def _looked_at(this: Pass, epochs: Epochs, means: Means) -> AbstractContextManager[DataFrame]:
+    """Yields the records to be examined in their order.
 
     Their positions have these epochs, and are lifted by the batch's own snapshots in them too.
     """
-    batch = this.batch.replanned(replace(this.plan, epochs=epochs))
-    floors, known = this.knowledge.floors, None
-    if this.figures.min_floating is not None:
-        floors = batch.changes.renumbered_floors(floors, this.figures)
-        known = means.known(this.batch)
-    return to_be_looked_at(batch.decoder, floors, known)
+    figures, floors, known = this.figures, this.knowledge.floors, None
+    is_same = epochs == this.plan.epochs
+    batch = this.batch if is_same else this.batch.replanned(replace(this.plan, epochs=epochs))
+    if figures.min_floating is not None:
+        lifted = batch.changes.floors if is_same else batch.changes.renumbered_floors
+        floors, known = lifted(floors, figures), means.known(this.batch)
+    may_reject = figures.rejected > 0
+    return looked_at(batch.decoder, floors, known, may_reject=may_reject)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -100,10 +101,15 @@ class ChangeSet:
     def floors(self, known: Floors, figures: BatchFigures) -> Floors:
         """Adds the complete snapshots that this batch has rows of; may read the batch."""
         starts = {each.partition: each.start for each in self._plan.ranges}
-        return with_snapshots(known, starts, figures.max_read, lambda: self._begins)
+
+        def begins() -> Mapping[tuple[int, int], int]:
+            lsn = figures.begun_at_start
+            return self._begins if lsn is None else {(p, lsn): at for p, at in starts.items()}
+
+        return with_snapshots(known, starts, figures.max_read, begins)
 
     def renumbered_floors(self, known: Floors, figures: BatchFigures) -> Floors:
-        """Does the same if the figures are those of other epochs."""
+        """Does the same if the figures are those of other epochs; reads the batch."""
         return known if figures.max_read is None else with_snapshot(known, self._begins)
 
     @cached_property

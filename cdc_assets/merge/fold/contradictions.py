@@ -154,14 +154,13 @@ class Known:
         return F.struct(*(F.lit(number).cast("bigint").alias(name) for name, number in named))
 
 
-def in_order(decoded: DataFrame, known: Known) -> DataFrame:
+def in_order(placed: DataFrame, known: Known) -> DataFrame:
     """Finds, by partition, the first witness, and where an accepted restart begins.
 
     Args:
-        decoded: the batch's records, with ``is_overtaken``.
+        placed: the batch's records that can be merged and have a position, with ``is_overtaken``.
         known: facts from before them.
     """
-    placed = decoded.where(F.col("reject").isNull() & F.col("n0").isNotNull())
     before = Window.partitionBy("partition").orderBy("offset").rowsBetween(
         Window.unboundedPreceding, -1
     )  # fmt: skip

@@ -5,6 +5,8 @@ Within one numbering there are none (`cdc_assets.changes.restarts`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from pyspark.sql import Column as Expression
@@ -13,41 +15,57 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.position import Floors
 from cdc_assets.formats.order import order_of
-from cdc_assets.merge.fold.changeset import ChangeSet, Knowledge
+from cdc_assets.formats.record_keys import has_moved
+from cdc_assets.formats.spec import ROW_OPS
 from cdc_assets.merge.intake.decoding import BatchDecoder
+from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.joins import sent
-from cdc_assets.merge.statements.pinning import pinned
+from cdc_assets.merge.statements.pinning import kept, pinned
 from cdc_assets.merge.tables.known import Known
 
 _FLAG: Final = "is_overtaken"
+_PLACE: Final = ("partition", "offset")
+_TOLD: Final = (*_PLACE, "op", "told_ms", "may_witness", "floats")
 _DIGITS: Final = 16
 """Hexadecimal digits of one number of a position."""
 
 
-def to_be_looked_at(decoder: BatchDecoder, floors: Floors, known: Known | None) -> DataFrame:
-    """Decodes the records of a batch, with ``is_overtaken``.
+@contextmanager
+def looked_at(
+    decoder: BatchDecoder, floors: Floors, known: Known | None, *, may_reject: bool = True
+) -> Iterator[DataFrame]:
+    """Yields the records of a batch that have a position, with ``is_overtaken``.
 
     Args:
         decoder: of the batch.
         floors: see `cdc_assets.changes.position.floor_at`.
         known: look-ups of keys in the lake; None if no change is without a last commit.
+        may_reject: whether a record may be rejected. Where none is, rows need not be decoded.
     """
     plan, decoded = decoder.plan, decoder.decode(floors)
+    if may_reject:
+        decoded = decoded.where(F.col("reject").isNull())
+    placed = decoded.where(F.col("n0").isNotNull())
     if known is None or not plan.schema.key or not order_of(plan.layout.scheme).has_floors:
-        return decoded.withColumn(_FLAG, F.lit(False))
-    rows = ChangeSet(decoder, plan).decoded(Knowledge(floors, rekeyed=True))
-    return _told(decoded, rows, known, plan)
+        yield placed.withColumn(_FLAG, F.lit(False))
+        return
+    narrow = placed.select(*_TOLD, *plan.numbers, "key", "old_key")
+    with kept(narrow, "placed", is_small=is_one_task(plan.ranges)) as records:
+        yield _told(records, known, plan)
 
 
-def _told(decoded: DataFrame, rows: DataFrame, known: Known, plan: BatchPlan) -> DataFrame:
+def _told(records: DataFrame, known: Known, plan: BatchPlan) -> DataFrame:
     """Adds the flag to the records, from those that change rows or delete old keys."""
     own = plan.numbers[:-1]
     at = F.struct(*own)
+    both = F.array("key", "old_key")
+    keys_of = F.explode(F.when(has_moved(), both).otherwise(F.array("key"))).alias("key")
+    rows = records.where(F.col("op").isin(*ROW_OPS, "d")).select(*_PLACE, "floats", *own, keys_of)
     keys = pinned(rows.where("floats").select("key").distinct())
     count = keys.count()
     if not count:
-        return decoded.withColumn(_FLAG, F.lit(False))
+        return records.withColumn(_FLAG, F.lit(False))
     wanted = sent(keys.select(F.col("key").alias("wanted")), count)
     mine = rows.join(wanted, rows["key"] == wanted["wanted"], "left_semi")
     earlier = (
@@ -55,14 +73,8 @@ def _told(decoded: DataFrame, rows: DataFrame, known: Known, plan: BatchPlan) ->
         .orderBy("offset")
         .rangeBetween(Window.unboundedPreceding, -1)
     )
-    ranked = mine.select(
-        "partition",
-        "offset",
-        "key",
-        "floats",
-        at.alias("at"),
-        F.max(at).over(earlier).alias("before"),
-    ).where("floats")
+    before = F.max(at).over(earlier).alias("before")
+    ranked = mine.select(*_PLACE, "key", "floats", at.alias("at"), before).where("floats")
     positions = known.positions(keys, known.rows(keys, count=count))
     if plan.beside is not None:  # rows that were read stand above their own last change
         read_at = F.lit(bytes.fromhex(plan.read_at))
@@ -70,9 +82,9 @@ def _told(decoded: DataFrame, rows: DataFrame, known: Known, plan: BatchPlan) ->
     stands = positions.select("known_key", _numbers("known_position", own).alias("stands"))
     beside = ranked.join(sent(stands, count), ranked["key"] == stands["known_key"], "left")
     overtaken = beside.where(F.col("at") < F.greatest("before", "stands"))
-    places = pinned(overtaken.select("partition", "offset").distinct())
+    places = pinned(overtaken.select(*_PLACE).distinct())
     found = places.withColumn(_FLAG, F.lit(True))
-    told = decoded.join(sent(found, found.count()), ["partition", "offset"], "left")
+    told = records.join(sent(found, found.count()), list(_PLACE), "left")
     return told.withColumn(_FLAG, F.coalesce(_FLAG, F.lit(False)))
 
 

@@ -18,6 +18,7 @@ further behind than what the source had lost.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Final
 
@@ -46,7 +47,7 @@ from cdc_assets.merge.plan.plan import BatchPlan
 _UNKNOWN_CLOCK: Final = timedelta(minutes=5)
 """Largest assumed lead of a source's clock over ours, for tables that carried no times yet."""
 
-Decode = Callable[[Epochs], DataFrame]
+Decode = Callable[[Epochs], AbstractContextManager[DataFrame]]
 
 
 class RestartError(TerminalError):
@@ -135,7 +136,8 @@ class RestartWatch:
         """Examines the batch's records in their order.
 
         Args:
-            decode: returns them, decoded with these epochs, with ``is_overtaken``.
+            decode: yields them, decoded with these epochs: see
+                `cdc_assets.merge.fold.overtaken.looked_at`.
 
         Returns:
             Whether an accepted restart begins in this batch; then its positions change.
@@ -145,35 +147,34 @@ class RestartWatch:
         """
         self._looked = True
         before = self.restarts
-        while begun := self._begun(decode(self.restarts.epochs)):
+        while begun := self._begun(decode):
             for partition, offset in begun.items():
                 self.restarts = self.restarts.begun(partition, offset)
         return self.restarts != before
 
-    def _begun(self, decoded: DataFrame) -> Mapping[int, int]:
+    def _begun(self, decode: Decode) -> Mapping[int, int]:
         """Returns the offset where an accepted restart begins, by partition.
 
         Raises:
             RestartError: if there is a witness of one that is not accepted.
         """
         pending = self.restarts.all_pending(self._plan.partitions)
-        begins, witnesses = self._found(decoded, pending)
-        others = [each for p, each in witnesses.items() if p not in pending]
-        if others:
-            raise RestartError(self._plan, min(others, key=lambda each: each.after_ms))
-        if witnesses:
+        with decode(self.restarts.epochs) as placed:
+            begins, witnesses = self._found(placed, pending)
+            others = [each for p, each in witnesses.items() if p not in pending]
+            if others:
+                raise RestartError(self._plan, min(others, key=lambda each: each.after_ms))
+            if not witnesses:
+                return begins
             # Witnesses show more about their own partitions: `cdc_assets.changes.restarts.begin`.
-            more, _ = self._found(decoded, witnesses)
-            begins = {
-                p: min(more.get(p, at), begins.get(p, at)) for p, at in {**begins, **more}.items()
-            }
-        return begins
+            more, _ = self._found(placed, witnesses)
+        return {p: min(more.get(p, at), begins.get(p, at)) for p, at in {**begins, **more}.items()}
 
     def _found(
-        self, decoded: DataFrame, pending: Mapping[int, Restart]
+        self, placed: DataFrame, pending: Mapping[int, Restart]
     ) -> tuple[Mapping[int, int], Mapping[int, Restart]]:
         """Returns, by partition, where a pending restart begins, and the first witness of any."""
-        found = in_order(decoded, self._known(pending)).collect()
+        found = in_order(placed, self._known(pending)).collect()
         begins = {row["partition"]: row["begin"] for row in found if row["begin"] is not None}
         witnesses = {
             row["partition"]: restart_of(row["partition"], row["witness"])

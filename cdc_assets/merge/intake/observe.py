@@ -42,6 +42,9 @@ _MOST_OTHERS: Final = 1000
 _FEW_SCHEMAS: Final = 16
 _MOST_SCHEMAS: Final = 1 << 10
 _AGES: Final = 100_000
+_ONLY_OBSERVED: Final = (
+    *("kind", "unlike", "paired", "pair", "suspicious", "key_schema", "begins"),
+)
 _UNTIMED: Final = _AGES - 1
 
 
@@ -72,6 +75,8 @@ class BatchFigures:
         lowest_commit: the lowest first number of a position; None if there is none.
         key_schemas: of the records' keys, see `Format.key_schema`; empty if they were not watched.
         max_read, min_floating: see `cdc_assets.changes.position`; None if there are none.
+        begun_at_start: the LSN of the one snapshot that the batch has rows of, if its rows begin
+            with the first offset of every range; None otherwise, and if that was not watched.
     """
 
     records: int
@@ -96,6 +101,7 @@ class BatchFigures:
     lowest_commit: int | None
     max_read: int | None
     min_floating: int | None
+    begun_at_start: int | None = None
     key_schemas: frozenset[int] = frozenset()
 
     @property
@@ -123,10 +129,12 @@ class Watched:
     Attributes:
         others: whether the topic may hold changes of other tables.
         key_schemas: whether the records have a ``key_schema``.
+        snapshot: whether to notice where a complete snapshot begins.
     """
 
     others: bool = False
     key_schemas: bool = False
+    snapshot: bool = False
 
 
 _USUAL: Final = Watched()
@@ -187,16 +195,25 @@ class BatchObserver:
             F.when(~self._ends_range(), F.col("pair")).alias("paired"),
             *([] if self._suspicion is None else [self._suspicion.alias("suspicious")]),
         )
+        if self.also.snapshot:
+            prepared = prepared.withColumn("begins", self._begins_range())
         watched = _watched() if self._suspicion is not None else []
         others = [_other_tables()] if self.also.others else []
         of_keys = [_key_schemas()] if self.also.key_schemas else []
-        observed = self._observed.attach(prepared, (*_metrics(), *watched, *others, *of_keys))
-        return observed.drop("kind", "unlike", "paired", "pair", "suspicious", "key_schema")
+        begun = _begun() if self.also.snapshot else []
+        metrics = (*_metrics(), *watched, *others, *of_keys, *begun)
+        return self._observed.attach(prepared, metrics).drop(*_ONLY_OBSERVED)
 
     def _ends_range(self) -> Expression:
         """Returns whether a delete is the last record of its range: its tombstone is not here."""
         end = by_partition(F.col("partition"), {each.partition: each.end for each in self._ranges})
         return (F.col("op") == "d") & F.coalesce(end == F.col("offset") + 1, F.lit(False))
+
+    def _begins_range(self) -> Expression:
+        """Returns whether a row of a complete snapshot has the first offset of its range."""
+        starts = {each.partition: each.start for each in self._ranges}
+        is_first = by_partition(F.col("partition"), starts) == F.col("offset")
+        return F.col("read_lsn").isNotNull() & F.coalesce(is_first, F.lit(False))
 
     def has_figures(self, read: DataFrame) -> bool:
         """Returns whether Spark has told the figures of a frame that has read the rows."""
@@ -251,10 +268,15 @@ class BatchObserver:
             lowest_commit=got.get("lowest_commit"),
             max_read=got["max_read"],
             min_floating=got["min_floating"],
+            begun_at_start=self._begun_at_start(got),
             key_schemas=frozenset(
                 row["item"] for row in got.get("key_schemas") or () if row["item"] is not None
             ),
         )
+
+    def _begun_at_start(self, got: Mapping[str, Any]) -> int | None:
+        is_one = self.also.snapshot and got["min_read"] == got["max_read"]
+        return got["max_read"] if is_one and got["begun"] == len(self._ranges) else None
 
     def _got(self, read: DataFrame) -> Mapping[str, Any]:
         got = self._observed.told(read)
@@ -312,6 +334,11 @@ def _watched() -> list[Expression]:
         F.min(told_ms).alias("oldest_told_ms"),
         F.min("n0").alias("lowest_commit"),
     ]
+
+
+def _begun() -> list[Expression]:
+    """Returns the metrics that `BatchFigures.begun_at_start` is told by."""
+    return [F.min("read_lsn").alias("min_read"), F.count_if("begins").alias("begun")]
 
 
 def _other_tables() -> Expression:

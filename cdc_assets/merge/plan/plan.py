@@ -139,6 +139,15 @@ class BatchPlan:
         return self.published.carried.snapshot_starts
 
     @property
+    def may_begin_snapshot(self) -> bool:
+        """Whether the first snapshot of a partition may begin within the batch."""
+        floors = self.snapshot_starts
+        return any(
+            all(begin >= each.start for begin, _ in floors.get(each.partition, ()))
+            for each in self.ranges
+        )
+
+    @property
     def made(self) -> TableSchema:
         """The columns that the table was made with, or is about to be."""
         first = next((each.schema for each in self.steps if isinstance(each, CreateTable)), None)
