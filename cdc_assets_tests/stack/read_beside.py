@@ -32,9 +32,12 @@ from cdc_assets_tests.stack.replicated import (
     new_mariadb_database,
     replicated,
 )
+from cdc_assets_tests.toy.profiles import is_soak
 
 ROWS = 1_200
 CHANGES = 2
+PLACES = (4, 12) if is_soak() else (12,)
+"""Where the first tries die."""
 SIZES = {"chunk_rows": 200, "parallel": 2}
 WHILE_NOBODY_MERGES = (
     "UPDATE ledger SET n = -1 WHERE id IN (3, 13, 23, 33, 43)",
@@ -196,7 +199,7 @@ def require_no_need_of_a_lost_log(
         told = rf"rebuild {name}\..*ledger --from-source"
         with pytest.raises(LostRangeError, match=told):
             merge(database, spark)
-        kills = [Anywhere(place=n, how=How.DEATH) for n in (4, 12)]
+        kills = [Anywhere(place=n, how=How.DEATH) for n in PLACES]
         kills_and_changes(database, spark, kind, kills)
 
 

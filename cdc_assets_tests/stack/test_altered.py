@@ -87,6 +87,7 @@ STEPS = {
     ),
 }  # fmt: skip
 
+STEPS_IN_SOAK = {"renamed back", "more defaults"}
 
 PENDING = {
     "a column with a default": "add score int, with a value in older rows",
@@ -113,6 +114,8 @@ def test_each_statement_is_followed(altered: Replicated, spark: Session) -> None
     merging = Merging(altered, spark)
     RegistryFile(altered.config.registry).add([altered.entry(name) for name in NAMES])
     for step, statements in STEPS.items():
+        if step in STEPS_IN_SOAK and not profiles.is_soak():
+            continue
         for each in statements:
             altered.execute(each)
         if step in PENDING:

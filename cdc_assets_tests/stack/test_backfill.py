@@ -24,8 +24,9 @@ from cdc_assets.log.kafka import KafkaLog
 from cdc_assets_tests.lake_view import read_rows
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated, write_config
 from cdc_assets_tests.stack.side import side_of
+from cdc_assets_tests.toy.profiles import in_soak
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, in_soak]
 
 TABLE = "visits"
 CREATE = (

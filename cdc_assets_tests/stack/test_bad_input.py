@@ -23,6 +23,7 @@ from confluent_kafka import TopicPartition
 from cdc_assets.config import ReplicationConfig, load_config
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
@@ -134,6 +135,7 @@ def events(first: int, last: int) -> list[Message]:
     return [event(number) for number in range(first, last + 1)]
 
 
+@profiles.in_soak
 @pytest.mark.parametrize(
     ("part", "changes"),
     [
@@ -171,6 +173,7 @@ def test_a_database_that_does_not_answer_is_named_with_its_address(
     assert "Traceback" not in done.stdout
 
 
+@profiles.in_soak
 def test_definitions_load_though_nothing_answers(user: Callable[..., User]) -> None:
     nothing = {
         "kafka": {"bootstrap_servers": NOWHERE},
@@ -183,6 +186,7 @@ def test_definitions_load_though_nothing_answers(user: Callable[..., User]) -> N
     assert done.returncode == 0, done.stdout
 
 
+@profiles.in_soak
 def test_a_topic_without_change_events_fails_alone_with_its_first_coordinate(
     user: Callable[..., User],
 ) -> None:
@@ -224,7 +228,7 @@ def test_offsets_below_the_logs_start_stop_the_table_and_name_the_lost_range(
     for future in lost.values():
         future.result(30)
 
-    for _ in range(2):
+    for _ in range(2 if profiles.is_soak() else 1):
         done = one.replicate()
         assert done.returncode == 1
         assert "0:[10,15)" in done.stdout

@@ -20,6 +20,7 @@ from cdc_assets_tests.stack.kinds import (
     create,
     rows,
 )
+from cdc_assets_tests.stack.merging import Merging
 from cdc_assets_tests.stack.replicated import (
     Replicated,
     new_database,
@@ -65,10 +66,9 @@ def test_mariadb(
 
 def require_given_back_twice(database: Replicated, spark: Session, kinds: Kinds) -> None:
     """The rows of the snapshot, and then such rows as changes."""
-    database.wait_until_delivered()
-    database.replicate()
+    merging = Merging(database, spark)
+    merging.merge("kinds")
     require_given_back(database, spark, kinds)
     database.execute(*rows(kinds, 100), "UPDATE kinds SET an_int = 7 WHERE id < 100")
-    database.wait_until_delivered()
-    database.replicate()
+    merging.merge("kinds")
     require_given_back(database, spark, kinds)

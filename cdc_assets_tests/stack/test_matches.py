@@ -26,6 +26,7 @@ from cdc_assets_tests.configuration import NOWHERE
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.merging import Merging
 from cdc_assets_tests.stack.replicated import NOW, Replicated, new_database, replicated
+from cdc_assets_tests.toy.profiles import in_soak, is_soak
 
 pytestmark = pytest.mark.stack
 
@@ -82,7 +83,7 @@ def spoil(database: Replicated, spark: Session, *statements: str, table: str = "
         spark().sql(each.format(name))
 
 
-def test_it_is_green_where_all_is_equal_red_where_not_and_written_after_a_rebuild(
+def test_it_is_green_where_all_is_equal_and_red_where_not_until_it_is_put_right(
     database: Replicated, spark: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = compare(database)
@@ -108,6 +109,18 @@ def test_it_is_green_where_all_is_equal_red_where_not_and_written_after_a_rebuil
     assert NOWHERE in str(told.description)
     monkeypatch.setenv(f"{NAME.upper()}_DSN", database.dsn)
 
+    if is_soak():
+        require_written_after_a_rebuild_and_a_backfill(database, spark)
+    assert not launched(database, "verify_tables", "compare_with_source", tables=["ledger"])
+    assert written(database) == "FAILED"
+    wish = {"every": True, "repair": True}
+    assert launched(database, "verify_tables", "compare_with_source", **wish)
+    assert written(database) == "SUCCEEDED"
+    assert database.differences("ledger") == []
+
+
+def require_written_after_a_rebuild_and_a_backfill(database: Replicated, spark: Session) -> None:
+    """The outcome; in the end a row of the lake is too many."""
     database.execute("UPDATE ledger SET n = n + 1 WHERE n > 190")
     # It merges what it needs by itself: nothing else does.
     assert launched(database, "rebuild_table", "build_anew", table="ledger")
@@ -120,13 +133,6 @@ def test_it_is_green_where_all_is_equal_red_where_not_and_written_after_a_rebuil
     told = backfill(database)
     assert told.severity is dg.AssetCheckSeverity.ERROR, told.description
     assert said(told)["keys/only_in_lake"] == said(told)["keys_that_differ"] == 1
-
-    assert not launched(database, "verify_tables", "compare_with_source", tables=["ledger"])
-    assert written(database) == "FAILED"
-    wish = {"every": True, "repair": True}
-    assert launched(database, "verify_tables", "compare_with_source", **wish)
-    assert written(database) == "SUCCEEDED"
-    assert database.differences("ledger") == []
 
 
 def test_of_a_history_the_current_versions_are_compared_and_a_changelog_is_left_out(
@@ -151,6 +157,7 @@ def test_of_a_history_the_current_versions_are_compared_and_a_changelog_is_left_
     assert (said(told)["keys/missing"], said(told)["keys_that_differ"]) == (1, 1)
 
 
+@in_soak
 def test_what_people_do_to_a_table_they_do_by_jobs_too(
     database: Replicated, spark: Session
 ) -> None:

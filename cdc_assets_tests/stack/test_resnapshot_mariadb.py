@@ -32,7 +32,7 @@ from cdc_assets_tests.stack.test_verify_mariadb import LEDGER, NOT_COMPARED, VER
 from cdc_assets_tests.toy.profiles import in_soak
 from cdc_assets_tests.waiting import until
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.stack, in_soak, pytest.mark.timeout(900)]
 
 __all__ = ["beside"]
 
@@ -56,7 +56,6 @@ def test_what_changes_meanwhile_wins_and_what_vanished_goes(
         assert database.differences("ledger") == []
 
 
-@in_soak
 def test_the_first_change_after_the_snapshot_wins(
     stack: LocalStack, stack_config: ReplicationConfig, spark: Session, beside: SparkSession
 ) -> None:
@@ -67,7 +66,6 @@ def test_the_first_change_after_the_snapshot_wins(
         assert database.differences("ledger") == []
 
 
-@in_soak
 def test_without_waiting_for_the_log_to_go_on_the_first_change_would_be_lost(
     stack: LocalStack,
     stack_config: ReplicationConfig,
@@ -82,7 +80,6 @@ def test_without_waiting_for_the_log_to_go_on_the_first_change_would_be_lost(
         assert database.differences("ledger")
 
 
-@in_soak
 def test_killed_under_load_it_goes_on_and_the_table_equals_its_source(
     stack: LocalStack, stack_config: ReplicationConfig, spark: Session, beside: SparkSession
 ) -> None:
@@ -98,7 +95,6 @@ def test_killed_under_load_it_goes_on_and_the_table_equals_its_source(
         require_read_again(database, writing(dsn), beside)
 
 
-@in_soak
 def test_values_of_all_types_are_put_back(
     stack: LocalStack, stack_config: ReplicationConfig, spark: Session, beside: SparkSession
 ) -> None:

@@ -24,7 +24,7 @@ from cdc_assets_tests.stack.signalled import READ_ONLY, Signals
 from cdc_assets_tests.toy.profiles import in_soak
 from cdc_assets_tests.waiting import until
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, in_soak, pytest.mark.timeout(600)]
 
 NAME = "rebuiltasked"
 ROWS = 6_000
@@ -72,7 +72,6 @@ def test_it_is_asked_for_once_however_often_the_command_is_killed_and_is_whole(
     assert not [each for each in state.properties if "rebuild" in each]
 
 
-@in_soak
 def test_one_that_is_stopped_is_asked_for_anew(database: Replicated) -> None:
     before, said = asked_for(database), len(words_of(database))
     process = database.start(*ASK)
@@ -85,7 +84,6 @@ def test_one_that_is_stopped_is_asked_for_anew(database: Replicated) -> None:
     assert database.differences("ledger") == []
 
 
-@in_soak
 def test_one_that_others_have_asked_for_does_not_do(database: Replicated) -> None:
     before = read_times(database)
     Signals(database.stack, NAME).snapshot("theirs", "ledger")
@@ -94,7 +92,6 @@ def test_one_that_others_have_asked_for_does_not_do(database: Replicated) -> Non
     assert database.differences("ledger") == []
 
 
-@in_soak
 @pytest.mark.parametrize("kind", ["postgres", "mariadb"])
 def test_under_load_it_is_what_its_source_is(
     stack_parts: Callable[..., LocalStack], stack_config: ReplicationConfig, kind: str

@@ -1,6 +1,7 @@
 """The promise, against real processes that are killed: the lake equals the database.
 
-PostgreSQL under load → Debezium → Kafka → runs of ``cdc-assets replicate`` → Iceberg.
+PostgreSQL under load → Debezium → Kafka → runs of ``cdc-assets replicate`` → Iceberg. Without a
+soak `live/test_demo.py` kills a run, `elsewhere/test_cluster.py` a Spark server; both compare.
 """
 
 from __future__ import annotations
@@ -27,14 +28,12 @@ from cdc_assets_tests.stack.replicated import Replicated, replicated
 from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.waiting import until
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, profiles.in_soak]
 
 SEED = int(os.environ.get("CDC_ASSETS_SEED", "7"))
-KILLS = 5 if profiles.is_soak() else 0
-"""Of runs. Without a soak `live/test_demo.py` kills one, and compares."""
-KEPT = TABLES if profiles.is_soak() else ("inventory", "orders")
-"""Tables that are replicated: each first merge on a cold server takes seconds."""
-LONGEST_LIFE_SECONDS = 4.0 if profiles.is_soak() else 1.0
+KILLS = 5
+"""Of runs."""
+LONGEST_LIFE_SECONDS = 4.0
 """The shorter, the fewer runs end before they are killed."""
 RATE = 40
 
@@ -46,7 +45,7 @@ def truth(stack: LocalStack, stack_config: ReplicationConfig) -> Iterator[Replic
     prepare_shop(dsn, SEED)
     ports = pick_free_ports().as_dict()
     document = {"home": "truth", "stack": {"ports": ports}, "lake": _lake("truth")}
-    topics = {"include": [rf"truth\.(transaction|public\.({'|'.join(KEPT)}))"]}
+    topics = {"include": [rf"truth\.(transaction|public\.({'|'.join(TABLES)}))"]}
     with replicated(stack, stack_config, "truth", dsn, document, topics=topics) as shop:
         own = stack_of(shop.config)
         try:
@@ -69,19 +68,19 @@ def test_after_kills_of_runs_and_of_spark_every_table_equals_its_source_twice(
 
     with loaded(truth, SEED + 1) as second:
         until(lambda: second.commits >= 50, "some more load")
-    assert truth.differences(*KEPT), "the oracle does not see changes that were not merged"
+    assert truth.differences(*TABLES), "the oracle does not see changes that were not merged"
     require_equal(truth)
 
     with capsys.disabled():
         print(f"\nseed {SEED}: {load}, then {second}")
-        print(f"runs killed: {', '.join(killed) or 'none'}; branches left: {left or 'none'}")
+        print(f"runs killed: {', '.join(killed)}; branches left: {left or 'none'}")
 
 
 def require_equal(shop: Replicated) -> None:
     shop.wait_until_delivered()
     shop.replicate()
-    assert shop.differences(*KEPT) == [], f"CDC_ASSETS_SEED={SEED}"
-    shop.require_tiled(*KEPT)
+    assert shop.differences(*TABLES) == [], f"CDC_ASSETS_SEED={SEED}"
+    shop.require_tiled(*TABLES)
 
 
 @contextmanager
@@ -101,7 +100,7 @@ def loaded(shop: Replicated, seed: int) -> Iterator[LoadTotals]:
 def kill_a_run(shop: Replicated, rng: random.Random) -> str:
     """Kill a run at a random moment after it has begun to write some table; says when."""
     for _ in range(5):
-        table, moment = rng.choice(KEPT), rng.uniform(0, LONGEST_LIFE_SECONDS)
+        table, moment = rng.choice(TABLES), rng.uniform(0, LONGEST_LIFE_SECONDS)
         run = start_and_wait_until_it_writes(shop, table)
         if still_runs_after(run, moment):
             run.send_signal(signal.SIGKILL)
@@ -112,7 +111,7 @@ def kill_a_run(shop: Replicated, rng: random.Random) -> str:
 
 def kill_spark_under_a_run(shop: Replicated, rng: random.Random) -> None:
     """Kill the Spark server under a run, which then ends in good order."""
-    run = start_and_wait_until_it_writes(shop, KEPT[0])
+    run = start_and_wait_until_it_writes(shop, TABLES[0])
     still_runs_after(run, rng.uniform(0, LONGEST_LIFE_SECONDS))
     kill_part(stack_of(shop.config).spark)
     assert run.wait(240) in (0, 1), shop.last_words()
@@ -149,7 +148,7 @@ def refs(shop: Replicated, table: str) -> dict[str, int]:
 
 def branches_left(shop: Replicated) -> dict[str, int]:
     """How many branches of dead runs each table still has."""
-    return {table: len(found) - 1 for table in KEPT if len(found := refs(shop, table)) > 1}
+    return {table: len(found) - 1 for table in TABLES if len(found := refs(shop, table)) > 1}
 
 
 def _lake(folder: str) -> dict[str, object]:

@@ -31,8 +31,10 @@ from cdc_assets.orchestration.sensors.watch import watch_sensor
 from cdc_assets.registry import Registry
 from cdc_assets_tests.lake_view import read_table
 from cdc_assets_tests.receiver import Receiver, receiving
+from cdc_assets_tests.stack.merging import Merging
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
 from cdc_assets_tests.stack.test_dead_connector import MODE, restarted
+from cdc_assets_tests.toy.profiles import in_soak
 from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
@@ -139,12 +141,12 @@ def true_claims(database: Replicated, done: Mapping[int, datetime]) -> list[date
 def test_every_publish_holds_what_was_committed_before_its_valid_through(
     database: Replicated, spark: Any
 ) -> None:
+    merging = Merging(database, spark)
     with loading(database.dsn) as load:
         until(lambda: len(load.done) > 20, "the load has begun")
         for _ in range(3):
-            database.replicate()
-    database.wait_until_delivered()
-    database.replicate()
+            assert list(merging.drain(database.entry("busy"))), "the load goes on"
+    merging.merge("busy")
     claims = true_claims(database, load.done)
     table = f"lake.{database.entry('busy').target}"
     (found,) = spark().sql(QUERY.format(table=table)).collect()
@@ -211,6 +213,7 @@ def connector_up(database: Replicated, monkeypatch: pytest.MonkeyPatch) -> float
     return found
 
 
+@in_soak
 def test_a_dead_task_is_told_everywhere_and_by_an_alert_once_and_its_recovery_too(
     database: Replicated, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ from cdc_assets_tests.stack.test_watched import status_of, true_claims
 from cdc_assets_tests.toy.profiles import in_soak
 from cdc_assets_tests.waiting import until
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.stack, in_soak, pytest.mark.timeout(900)]
 
 NAME = "watchedmy"
 CREATE = (
@@ -71,7 +71,6 @@ def loading(dsn: str) -> Iterator[Load]:
             each.join()
 
 
-@in_soak
 def test_every_publish_holds_what_was_committed_before_its_valid_through(
     database: Replicated,
 ) -> None:

@@ -7,11 +7,15 @@ import pytest
 
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.stack.merging import Merging
+from cdc_assets_tests.toy.profiles import in_soak
 
 pytestmark = pytest.mark.stack
 
 
-@pytest.mark.parametrize("table", ["by_default", "by_full", "by_index"])
+@pytest.mark.parametrize(
+    "table",
+    ["by_default", *(pytest.param(table, marks=in_soak) for table in ("by_full", "by_index"))],
+)
 def test_updates_deletes_and_changed_keys_under_every_replica_identity(
     semantics: Merging, table: str
 ) -> None:

@@ -21,6 +21,7 @@ from cdc_assets_tests.stack.semantics_schema import (
     TEXT,
     large_values,
 )
+from cdc_assets_tests.toy.profiles import in_soak
 
 pytestmark = pytest.mark.stack
 
@@ -63,6 +64,7 @@ def test_with_full_replica_identity_large_values_arrive_whole(semantics: Merging
     assert PLACEHOLDER not in json.dumps([r.value for r in semantics.records("logged")])
 
 
+@in_soak
 def test_an_update_to_exactly_the_placeholder_counts_as_unchanged(semantics: Merging) -> None:
     """Nothing in the event tells them apart; an insert is always taken at its word."""
     run = semantics.database.execute
@@ -111,6 +113,7 @@ def test_or_is_kept_apart_by_policy_while_other_rows_are_merged(semantics: Mergi
     ]
 
 
+@in_soak
 def test_a_changed_key_beside_large_values_that_were_left_alone(semantics: Merging) -> None:
     """The create of the new key holds placeholders; its header names the old key."""
     run = semantics.database.execute

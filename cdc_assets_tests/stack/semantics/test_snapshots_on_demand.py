@@ -8,6 +8,7 @@ import pytest
 
 from cdc_assets.errors import RejectedRecordError
 from cdc_assets_tests.stack.merging import Merging
+from cdc_assets_tests.toy.profiles import in_soak
 from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
@@ -36,6 +37,7 @@ def test_after_a_snapshot_on_demand_amid_changes_the_lake_equals_the_source(
     semantics.require_equal("reread")
 
 
+@in_soak
 def test_a_snapshot_on_demand_of_a_table_without_key_stops_it(
     semantics: Merging,
 ) -> None:
