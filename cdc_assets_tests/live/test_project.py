@@ -25,6 +25,7 @@ from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets_tests import waiting
 from cdc_assets_tests.lake_view import open_catalog, read_rows
 from cdc_assets_tests.orchestration.test_table_run import TABLES, Tables, no_session
+from cdc_assets_tests.toy.profiles import in_soak
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "dagster-project"
 DEFS = "src/shop_platform/defs"
@@ -129,6 +130,7 @@ def dagster_dev(project: Path) -> Iterator[dg.DagsterInstance]:
             process.wait(30)
 
 
+@in_soak
 @pytest.mark.stack
 def test_two_replications_make_their_tables_and_what_depends_on_one_runs(
     project: Path, stack_config: ReplicationConfig, dagster_dev: dg.DagsterInstance, tmp_path: Path
