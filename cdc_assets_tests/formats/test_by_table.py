@@ -12,6 +12,7 @@ from cdc_assets_tests.formats.fuzz import require_apart
 from cdc_assets_tests.formats.messages import format_named, maxwell, ogg
 from cdc_assets_tests.formats.test_fuzz_canal import MESSAGES, TYPES, broken_packets, flat, row
 from cdc_assets_tests.pipeline import Message, Session
+from cdc_assets_tests.toy.profiles import in_soak
 
 pytestmark = pytest.mark.spark
 
@@ -60,8 +61,8 @@ def done(table: str) -> list[Message]:
 @pytest.mark.parametrize(
     ("name", "mine", "others"),
     [
-        ("canal-json", [canal.as_json(each) for each in MESSAGES],
-         [canal.as_json(each) for each in OTHERS]),
+        pytest.param("canal-json", [canal.as_json(each) for each in MESSAGES],
+                     [canal.as_json(each) for each in OTHERS], marks=in_soak),
         ("canal-protobuf", [canal.as_packet([each]) for each in MESSAGES],
          [*(canal.as_packet([each]) for each in OTHERS), canal.as_packet([*OTHERS, *MESSAGES])]),
         ("maxwell-json", said(MINE), [*said(OTHER), *said("other.t")]),

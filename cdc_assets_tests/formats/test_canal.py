@@ -45,14 +45,17 @@ class Way:
 JSON = Way("canal-json", lambda said: [as_json(each) for each in said])
 PACKETS = Way("canal-protobuf", lambda said: [as_packet([each]) for each in said])
 ONE_PACKET = Way("canal-protobuf", lambda said: [as_packet(said)])
-WAYS = [pytest.param(JSON, id="json"), pytest.param(PACKETS, id="packets"),
-        pytest.param(ONE_PACKET, id="one-packet", marks=profiles.in_soak)]  # fmt: skip
+WAYS = {"json": JSON, "packets": PACKETS, "one-packet": ONE_PACKET}
 of_json = pytest.mark.parametrize("way", [pytest.param(JSON, id="json")])
 
 
-@pytest.fixture(params=WAYS)
-def way(request: pytest.FixtureRequest) -> Way:
-    return request.param
+def usually(chosen: str) -> pytest.MarkDecorator:
+    """Each way in the soak, and this one without it."""
+    return pytest.mark.parametrize(
+        "way",
+        [pytest.param(way, id=name, marks=() if name == chosen else profiles.in_soak)
+         for name, way in WAYS.items()],
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -70,6 +73,7 @@ def canal(pipeline: Make, way: Way) -> Callable[..., Pipeline]:
     return start
 
 
+@usually("packets")
 @pytest.mark.stack
 def test_rows_of_one_message_count_in_their_order(canal: Callable[..., Pipeline]) -> None:
     """``UPDATE … SET id = id + 1`` moves each row onto the key that the next one leaves."""
@@ -88,6 +92,7 @@ def test_rows_of_one_message_count_in_their_order(canal: Callable[..., Pipeline]
     assert len(made.rows(TABLE)) == 2
 
 
+@usually("packets")
 @pytest.mark.stack
 def test_null_is_not_the_empty_text_and_a_truncate_removes_what_came_before(
     canal: Callable[..., Pipeline],
@@ -108,6 +113,7 @@ def test_null_is_not_the_empty_text_and_a_truncate_removes_what_came_before(
     }
 
 
+@usually("json")
 @pytest.mark.stack
 def test_tables_of_one_topic_are_told_apart_and_told_of(canal: Callable[..., Pipeline]) -> None:
     notes = {"id": "bigint unsigned", "text": "text"}
@@ -125,6 +131,7 @@ def test_tables_of_one_topic_are_told_apart_and_told_of(canal: Callable[..., Pip
     assert made.rows(OTHER) == [{"id": Decimal(7), "text": "n"}]
 
 
+@usually("packets")
 @pytest.mark.stack
 def test_a_column_more_is_added_though_its_message_came_last(
     canal: Callable[..., Pipeline],
@@ -155,6 +162,7 @@ def test_tidb_orders_by_its_commit_timestamp(canal: Callable[..., Pipeline]) -> 
     assert made.rows(TABLE) == []
 
 
+@profiles.in_soak
 @pytest.mark.stack
 @pytest.mark.parametrize(
     ("way", "reason"),

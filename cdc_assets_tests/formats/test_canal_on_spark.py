@@ -31,12 +31,21 @@ from cdc_assets_tests.formats.protobuf_trees import varint
 from cdc_assets_tests.formats.test_fuzz_canal import source
 from cdc_assets_tests.formats.test_golden import change_of
 from cdc_assets_tests.pipeline import Session
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.spark
 
 GOLDEN = Path(__file__).parent / "golden"
 JSON, PROTOBUF = format_of(source("canal-json")), format_of(source("canal-protobuf"))
 FORMATS = pytest.mark.parametrize("fmt", [JSON, PROTOBUF], ids=["json", "protobuf"])
+USUALLY_JSON = pytest.mark.parametrize(
+    "fmt",
+    [pytest.param(JSON, id="json"), pytest.param(PROTOBUF, id="protobuf", marks=profiles.in_soak)],
+)
+USUALLY_PROTOBUF = pytest.mark.parametrize(
+    "fmt",
+    [pytest.param(JSON, id="json", marks=profiles.in_soak), pytest.param(PROTOBUF, id="protobuf")],
+)
 TYPES = {"id": "int", "name": "varchar(20)"}
 XA = "a prepared transaction was rolled back"
 NAMELESS = "it does not name its database and table"
@@ -68,7 +77,7 @@ def became(spark: Session, fmt: Format, *records: Bytes) -> list[tuple[Any, ...]
     ]
 
 
-@FORMATS
+@USUALLY_PROTOBUF
 def test_what_is_known_of_no_table_stops_each_of_them(spark: Session, fmt: Format) -> None:
     nobody = {"database": "", "table": ""}
     said = [
@@ -83,7 +92,7 @@ def test_what_is_known_of_no_table_stops_each_of_them(spark: Session, fmt: Forma
     assert reasons[1:] == [NAMELESS, NAMELESS, "it does not tell its types"]
 
 
-@FORMATS
+@USUALLY_JSON
 def test_what_changes_no_rows_is_told_apart(spark: Session, fmt: Format) -> None:
     nobody = {"database": "", "table": "", "mysqlType": None}
     said = [
@@ -97,7 +106,7 @@ def test_what_changes_no_rows_is_told_apart(spark: Session, fmt: Format) -> None
     assert [(op, reject) for op, reject, _ in found] == [(op, None) for op in ops]
 
 
-@FORMATS
+@USUALLY_JSON
 def test_a_character_that_canal_could_not_read_is_refused_unless_it_is_data(
     spark: Session, fmt: Format
 ) -> None:
@@ -157,7 +166,7 @@ def read_as(spark: Session, fmt: Format, table: Table, records: list[Bytes]) -> 
     return read_by(spark, fmt, [spec], records)
 
 
-@FORMATS
+@USUALLY_PROTOBUF
 def test_only_texts_that_the_table_reads_are_looked_at(spark: Session, fmt: Format) -> None:
     lost = "caf\ufffd"
     said = [
@@ -212,7 +221,7 @@ def as_read(spark: Session, fmt: Format, *said: dict[str, Any]) -> list[Any]:
     return [row["reject"] or row["row"].asDict() for rows in changes.values() for row in rows]
 
 
-@FORMATS
+@USUALLY_JSON
 def test_a_text_that_canal_wrote_as_bytes_has_its_characters(spark: Session, fmt: Format) -> None:
     garbled = "Käse, 日本".encode().decode("latin-1")
     said = [
@@ -230,17 +239,19 @@ def test_a_text_that_canal_wrote_as_bytes_has_its_characters(spark: Session, fmt
     assert latin == wide == "column 'note': its value does not fit string"
 
 
-@FORMATS
+@USUALLY_PROTOBUF
 def test_a_text_is_read_as_its_own_message_tells(spark: Session, fmt: Format) -> None:
     codes = {**ODD_CODES, "note": 2005}
     said = [odd(note="Ã©"), {**odd(note="Ã©"), "sqlType": codes}, {**odd(note="Ã©")}]
     assert [row["note"] for row in as_read(spark, fmt, *said)] == ["é", "Ã©", "é"]
 
 
-def test_a_message_without_the_other_types_is_read(spark: Session) -> None:
-    for none in (None, {}, {"note": "x"}, 5):
-        (row,) = as_read(spark, JSON, {**odd(note="Ã©"), "sqlType": none})
-        assert row["note"] == "Ã©"
+@pytest.mark.parametrize(
+    "none", [None, *(pytest.param(each, marks=profiles.in_soak) for each in ({}, {"note": "x"}, 5))]
+)
+def test_a_message_without_the_other_types_is_read(spark: Session, none: object) -> None:
+    (row,) = as_read(spark, JSON, {**odd(note="Ã©"), "sqlType": none})
+    assert row["note"] == "Ã©"
 
 
 @FORMATS
@@ -252,7 +263,7 @@ def test_a_part_of_a_json_value_is_no_json_value(spark: Session, fmt: Format) ->
     assert partial == "column 'doc': its value does not fit string"
 
 
-@FORMATS
+@USUALLY_JSON
 def test_a_text_that_is_configured_need_not_be_json(spark: Session, fmt: Format) -> None:
     """Canal before 1.1.8 does not escape the keys of objects."""
     records = [alone(fmt, odd(doc=each)) for each in ('{"a"b": 1}', '{"a": 1}', "", None)]

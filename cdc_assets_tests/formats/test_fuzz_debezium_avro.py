@@ -10,11 +10,12 @@ from cdc_assets_tests.formats import golden_records as golden
 from cdc_assets_tests.formats.decoding import Bytes, table_of
 from cdc_assets_tests.formats.fuzz import require_told
 from cdc_assets_tests.pipeline import Session
+from cdc_assets_tests.toy.profiles import in_soak
 
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("table", ["public.kinds", "public.orders"])
+@pytest.mark.parametrize("table", [pytest.param("public.kinds", marks=in_soak), "public.orders"])
 def test_every_record_is_a_change_or_a_rejection(spark: Session, table: str) -> None:
     said = golden.load(golden.AVRO)
     found = golden.messages(said["records"], table)

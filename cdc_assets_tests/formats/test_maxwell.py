@@ -20,6 +20,7 @@ from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.values import RawRecord
 from cdc_assets_tests.formats.messages import ITEMS, format_named, maxwell
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy.profiles import in_soak
 
 Make = Callable[..., Pipeline]
 NOTES, TOPIC = "shop.notes", "maxwell"
@@ -90,6 +91,7 @@ def test_a_change_of_the_key_moves_the_row(topic: Callable[..., Pipeline]) -> No
     assert names(made) == {2: "a", 3: "b"}
 
 
+@in_soak
 @pytest.mark.stack
 def test_nulls_that_are_left_out_stop_the_table_until_somebody_says_so(
     topic: Callable[..., Pipeline],

@@ -54,7 +54,7 @@ UNREADABLE = {
     golden.BARE: {"struct as text", "avro"},
     golden.INLINE: {"struct as text", "avro"},
 }
-AT_ONCE = {(golden.AVRO, "long"), (golden.BARE, "avro")}
+AT_ONCE = {(golden.BARE, "long"), (golden.BARE, "avro")}
 PAIRS = [
     pytest.param(value, key, marks=() if (value, key) in AT_ONCE else in_soak)
     for value in UNREADABLE

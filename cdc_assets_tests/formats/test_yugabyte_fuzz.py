@@ -16,6 +16,7 @@ from cdc_assets.formats.yugabyte.cells import without_cells
 from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
 from cdc_assets_tests.formats.test_yugabyte_on_spark import SCHEMA, TYPES, frame, reading
 from cdc_assets_tests.formats.yugabyte import TABLE, cells, event, record, schema_of, text, yugabyte
+from cdc_assets_tests.toy.profiles import in_soak
 
 Pair = tuple[bytes | None, bytes | None]
 ODD: list[Any] = [
@@ -105,6 +106,7 @@ def test_decoding_any_record_raises_nothing(spark: Any, record_type: str, inline
     assert 0 < sum(row["reject"] is None for row in found) < len(found)
 
 
+@in_soak
 @pytest.mark.spark
 def test_a_table_of_many_columns_is_read(spark: Any) -> None:
     names = [f"c{i}" for i in range(1000)]

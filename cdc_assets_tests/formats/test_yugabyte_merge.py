@@ -80,12 +80,14 @@ def test_a_column_without_a_cell_in_a_create_is_null_also_after_a_delete(pipelin
     assert made.rows(TABLE) == [{"id": 1, "name": None, "n": 6}]
 
 
+@profiles.in_soak
 def test_soft_deletes_keep_what_updates_left(pipeline: Make) -> None:
     gone = message("d", 5, {"id": 1, "name": ..., "n": ...})
     made = start(pipeline, [*CREATE, *NAMED], [*COUNTED, *gone], NAMED, tables=SOFT)
     assert made.rows(TABLE) == [{"id": 1, "name": "two", "n": 3}]
 
 
+@profiles.in_soak
 def test_a_column_that_the_schema_of_an_update_lacks_is_unchanged(pipeline: Make) -> None:
     older, usual = (
         {"id": "int32", "name": "string"},
