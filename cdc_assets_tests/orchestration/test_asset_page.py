@@ -29,6 +29,7 @@ from cdc_assets.orchestration.keys import (
 )
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.registry import RegistryFile
+from cdc_assets_tests.toy.profiles import in_soak
 from cdc_assets_tests.waiting import until
 from cdc_assets_tests.world import World, entry_of
 
@@ -155,6 +156,7 @@ def test_the_page_of_a_failing_table_says_why_and_what_to_do_until_it_goes_on(
     assert "goes on again" in observation["description"]
 
 
+@in_soak
 def test_a_part_that_is_away_is_named_though_the_checks_cannot_look(
     world: World, home: Path, page: Ask
 ) -> None:

@@ -35,7 +35,7 @@ def made(
 
 
 @pytest.mark.parametrize(
-    "job", [executors.multiprocess, pytest.param(executors.in_process, marks=profiles.in_soak)]
+    "job", [executors.in_process, pytest.param(executors.multiprocess, marks=profiles.in_soak)]
 )
 def test_tables_of_one_run_are_merged_by_the_projects_executor(
     job: Callable[[], dg.JobDefinition], made: Tables, instance: dg.DagsterInstance,

@@ -23,9 +23,10 @@ from cdc_assets.orchestration.keys import SPARK, TAG_MODE, TAIL
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.pipeline import Pipeline
+from cdc_assets_tests.toy.profiles import in_soak
 from cdc_assets_tests.waiting import until
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, in_soak]
 
 HUNG, OTHER = "public.a", "public.b"
 

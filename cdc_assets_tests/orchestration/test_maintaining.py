@@ -37,7 +37,7 @@ from cdc_assets.orchestration.keys import (
 from cdc_assets.orchestration.maintain_command import run_maintain
 from cdc_assets.orchestration.maintaining import by_target, upkeep_of
 from cdc_assets.orchestration.sensors import maintain_sensor
-from cdc_assets.orchestration.sensors.maintain import TABLES_AT_ONCE, Memory, Seen, is_worth_a_look
+from cdc_assets.orchestration.sensors.maintain import Memory, Seen, is_worth_a_look
 from cdc_assets.orchestration.sensors.replicate import busy_tables
 from cdc_assets.orchestration.staying import gives_way
 from cdc_assets.registry import Registry
@@ -67,7 +67,7 @@ class Desk:
     def config(self) -> ReplicationConfig:
         return self.world.config
 
-    def make(self, *tables: str, files: int = 35) -> Registry:
+    def make(self, *tables: str, files: int = 12) -> Registry:
         made = registry_of(self.config, *tables)
         for entry in made:
             self.append(entry.target, files)
@@ -148,16 +148,19 @@ def test_snapshots_are_looked_at_when_they_may_go(desk: Desk) -> None:
     assert desk.asked(loaded) == ["orders"]
 
 
-def test_a_run_has_few_tables_and_there_is_one_at_a_time(desk: Desk) -> None:
-    names = [f"t{n:02}" for n in range(TABLES_AT_ONCE + 2)]
+def test_a_run_has_few_tables_and_there_is_one_at_a_time(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cdc_assets.orchestration.sensors.maintain.TABLES_AT_ONCE", 2)
+    names = ["t0", "t1", "t2", "t3"]
     loaded = desk.make(*names)
-    assert desk.asked(loaded) == names[:TABLES_AT_ONCE]
+    assert desk.asked(loaded) == names[:2]
     run = desk.instance.create_run_for_job(
         _job(), tags={TAG_MODE: MAINTENANCE}, status=dg.DagsterRunStatus.STARTED
     )
     assert desk.asked(loaded) == []
     desk.instance.report_run_canceled(run)
-    assert desk.asked(loaded) == names[TABLES_AT_ONCE:]
+    assert desk.asked(loaded) == names[2:]
 
 
 def test_each_table_has_its_turn_however_little_time_there_is(
@@ -268,8 +271,8 @@ def test_what_is_needed_is_printed_without_doing_it(
         desk.world.services.registry.add([entry])
     assert run_maintain(desk.config, None, dry_run=True, orphans=False) == {}
     said = " ".join(capsys.readouterr().out.split())
-    assert "shop_public.orders: compact (35 files" in said
-    assert "35 small in a partition" in said
+    assert "shop_public.orders: compact (12 files" in said
+    assert "12 small in a partition" in said
 
 
 def test_assets_of_upkeep_share_the_pool_of_their_table(desk: Desk) -> None:

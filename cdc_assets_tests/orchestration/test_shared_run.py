@@ -25,6 +25,7 @@ from cdc_assets_tests.merge.shared_topic import (
     topic_of,
 )
 from cdc_assets_tests.pipeline import Pipeline
+from cdc_assets_tests.toy.profiles import in_soak
 from cdc_assets_tests.waiting import roomy_hour
 
 pytestmark = pytest.mark.stack
@@ -80,6 +81,7 @@ def test_tables_of_a_run_read_their_topic_once(
     }
 
 
+@in_soak
 def test_the_turns_of_a_run_end_with_what_is_kept(
     make: Callable[..., Pipeline], instance_in_memory: dg.DagsterInstance
 ) -> None:
@@ -93,6 +95,7 @@ def test_the_turns_of_a_run_end_with_what_is_kept(
         assert [s and s.published and s.published.offsets.get(0) for s in states] == [expected] * 2
 
 
+@in_soak
 def test_a_session_that_was_lost_takes_what_was_read_with_it(
     make: Callable[..., Pipeline], instance_in_memory: dg.DagsterInstance
 ) -> None:

@@ -25,6 +25,7 @@ from cdc_assets.orchestration.table_run.wishes import YIELD_SECONDS
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.faults import Fault, How, faults
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy.profiles import in_soak
 from cdc_assets_tests.waiting import roomy_hour
 
 pytestmark = pytest.mark.stack
@@ -168,7 +169,13 @@ def test_each_batch_is_one_materialization_with_its_numbers(
     assert checks == told
 
 
-@pytest.mark.parametrize("point", ["dagster: event", "failures: clear", "failures: write"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        "dagster: event",
+        *(pytest.param(each, marks=in_soak) for each in ("failures: clear", "failures: write")),
+    ],
+)
 def test_what_was_published_stays_whatever_becomes_of_telling_it(
     tables: Tables, instance: dg.DagsterInstance, point: str
 ) -> None:
@@ -366,6 +373,7 @@ def test_a_run_waits_for_another_writer_and_ends_its_turn_when_one_asks(
     assert len(tables.rows("public.orders")) == 6
 
 
+@in_soak
 def test_a_long_turn_ends_before_its_next_batch_once_its_table_is_paused(
     tables: Tables, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -149,6 +149,7 @@ def test_a_run_that_waits_succeeds_and_is_not_started_again_until_the_log_has_mo
     assert len(source.rows(TABLE)) == 3
 
 
+@profiles.in_soak
 def test_intervals_grow_while_the_log_stands_still(
     source: Source, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
