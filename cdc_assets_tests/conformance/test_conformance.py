@@ -24,8 +24,9 @@ from cdc_assets_tests.toy import profiles
 CASES = Path(
     os.environ.get("CDC_ASSETS_CONFORMANCE", Path(__file__).parents[3] / "shared" / "conformance")
 )
-SHORT = 7 if profiles.is_soak() else 4
+SHORT = 7
 LONG = 20
+FEW = 4
 FILES = sorted(CASES.glob("*.json")) if CASES.is_dir() else []
 
 pytestmark = [
@@ -41,7 +42,7 @@ def cases() -> list[Any]:
             case,
             how,
             id=f"{case['name']}-{how}",
-            marks=profiles.in_soak if how == "batches" and _messages(case) > LONG else (),
+            marks=() if _is_usual(case, how) else profiles.in_soak,
         )
         for case in loaded
         if case["format"] in installed()
@@ -52,6 +53,11 @@ def cases() -> list[Any]:
     ]
 
 
+def _is_usual(case: dict[str, Any], how: str) -> bool:
+    """Without a soak a case is merged whole, and in its batches if these are few."""
+    return how == "whole" or (how == "batches" and len(case["batches"]) < FEW)
+
+
 def packed_cases() -> list[Any]:
     """Cases of ``canal-json``, as packets of one message each and as one packet of all."""
     loaded = [json.loads(file.read_text()) for file in FILES]
@@ -60,7 +66,7 @@ def packed_cases() -> list[Any]:
             case,
             together,
             id=f"{case['name']}-{'one-packet' if together else 'packets'}",
-            marks=() if together else profiles.in_soak,
+            marks=() if together and _messages(case) < LONG else profiles.in_soak,
         )
         for case in loaded
         for together in (False, True)
