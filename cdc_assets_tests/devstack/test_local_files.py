@@ -11,8 +11,9 @@ import pytest
 
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.pipeline import Session
+from cdc_assets_tests.toy.profiles import in_soak
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, in_soak]
 
 FILES = 8
 MAX_MODE = {False: 0o666, True: 0o777}

@@ -27,6 +27,7 @@ from cdc_assets.devstack.shop.load import ShopLoad
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.devstack.test_process import gone
 from cdc_assets_tests.devstack.test_shop import goes_on, working
+from cdc_assets_tests.toy.profiles import in_soak
 from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
@@ -155,7 +156,13 @@ MOMENTS: dict[str, Callable[[MariaDB], bool]] = {
 
 
 @pytest.mark.usefixtures("stack_config")
-@pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param(MOMENTS["unpacking"], id="unpacking"),
+        pytest.param(MOMENTS["installing"], id="installing", marks=in_soak),
+    ],
+)
 def test_killed_in_the_middle_of_its_first_start_it_starts_over(tmp_path, moment):
     part = MariaDB(StackLayout(tmp_path / "a home", pick_free_ports()))
     argv = [sys.executable, "-c", START, str(part.layout.home), str(part.port)]

@@ -19,6 +19,7 @@ from cdc_assets.devstack.process import RunningProcess
 from cdc_assets.devstack.registry import Registry
 from cdc_assets.devstack.shop.connector import connector_config
 from cdc_assets.errors import TerminalError
+from cdc_assets_tests.toy.profiles import in_soak
 from cdc_assets_tests.waiting import until
 
 NAME = "avro_pets"
@@ -107,6 +108,7 @@ def test_it_listens_on_the_loopback_interface_only(stack):
     assert {each.ip for each in listening} <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
+@in_soak
 @pytest.mark.stack
 def test_a_schema_that_it_gave_an_id_survives_a_kill(stack):
     """Killed at once: the id may be in a record already."""

@@ -20,6 +20,7 @@ from cdc_assets.devstack.shop.connector import connector_config
 from cdc_assets.devstack.shop.database import TABLES, prepare_shop
 from cdc_assets.devstack.shop.load import ShopLoad
 from cdc_assets.errors import TerminalError
+from cdc_assets_tests.toy.profiles import in_soak
 from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
@@ -185,6 +186,7 @@ def test_a_renamed_column_is_said_once_and_so_is_its_return(new_shop, monkeypatc
         until(lambda: said[1:] == ["the shop can sign customers up again"], "it says so too")
 
 
+@in_soak
 def test_a_locked_table_holds_up_what_needs_it_and_nothing_else(new_shop):
     with working(new_shop) as (load, said), psycopg.connect(new_shop) as person:
         person.execute("LOCK TABLE inventory")

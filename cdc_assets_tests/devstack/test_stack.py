@@ -219,6 +219,7 @@ def test_down_leaves_no_process_and_up_finds_the_data_again(own_stack):
     assert own_stack.status()["postgres"].state is PartState.READY
 
 
+@in_soak
 def test_a_log_folder_that_was_never_finished_is_made_and_a_damaged_one_is_kept(own_stack):
     data = own_stack.layout.data("kafka")
     data.mkdir(parents=True)
