@@ -58,7 +58,7 @@ def placeholders_as_values(records: Iterable[Record]) -> list[Change]:
 
 
 @given(logs())
-@examples(300)
+@examples(200)
 def test_no_log_comes_out_wrong(log: Log) -> None:
     assert fault(log) is None, log.describe()
 
@@ -74,7 +74,7 @@ def test_no_busy_log_comes_out_wrong(seed: int) -> None:
 
 
 @given(keyless_logs())
-@examples(300)
+@examples(200)
 def test_no_log_of_a_table_without_a_key_comes_out_wrong(log: Log) -> None:
     assert keyless_fault(log) is None, log.describe()
 

@@ -19,4 +19,4 @@ pytestmark = pytest.mark.property
 def test_every_publish_is_the_fold_of_what_was_read(
     machine: type[RuleBasedStateMachine],
 ) -> None:
-    run_state_machine_as_test(machine, settings=examples(300))
+    run_state_machine_as_test(machine, settings=examples(200))

@@ -17,6 +17,7 @@ from cdc_assets_tests.toy.actions import Commit, Log, Toy
 from cdc_assets_tests.toy.busy import SESSIONS, busy_log
 from cdc_assets_tests.toy.connector import Record
 from cdc_assets_tests.toy.cuts import Merge
+from cdc_assets_tests.toy.profiles import is_soak
 from cdc_assets_tests.toy.restored import (
     Clock,
     Reader,
@@ -27,7 +28,7 @@ from cdc_assets_tests.toy.restored import (
     timed,
 )
 
-SEEDS = range(500)
+SEEDS = range(500 if is_soak() else 200)
 
 
 def batches(log: Log, records: list[Record]) -> Iterator[tuple[list[Record], int]]:

@@ -97,7 +97,7 @@ def topics(draw: st.DrawFn) -> Topic:
 
 @pytest.mark.property
 @given(st.data())
-@examples(300)
+@examples(200)
 def test_every_change_has_the_floor_of_its_place_however_the_log_is_cut(
     data: st.DataObject,
 ) -> None:

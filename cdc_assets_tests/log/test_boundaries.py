@@ -53,7 +53,7 @@ def check(log, ranges, found, positions):
 
 
 @pytest.mark.property
-@examples(300)
+@examples(200)
 @given(st.data())
 def test_batches_never_split_a_transaction_and_come_to_the_end(data):
     log, moments = data.draw(logs())
