@@ -104,6 +104,18 @@ else ifdef STACK
 	  cdc_assets_tests/stack/test_watched_mariadb.py cdc_assets_tests/stack/test_classic.py \
 	  cdc_assets_tests/stack/test_dead_connector.py cdc_assets_tests/devstack/test_stack.py \
 	  cdc_assets_tests/merge/test_quarantine.py \
+	  cdc_assets_tests/stack/test_backfill.py cdc_assets_tests/stack/test_bad_input.py \
+	  cdc_assets_tests/stack/test_watched.py cdc_assets_tests/live/test_project.py \
+	  cdc_assets_tests/orchestration/test_table_run.py \
+	  cdc_assets_tests/orchestration/test_shared_run.py \
+	  cdc_assets_tests/orchestration/test_hung.py \
+	  cdc_assets_tests/orchestration/test_asset_page.py \
+	  cdc_assets_tests/formats/test_canal_on_spark.py cdc_assets_tests/formats/test_goldengate.py \
+	  cdc_assets_tests/formats/test_maxwell.py cdc_assets_tests/formats/test_by_table.py \
+	  cdc_assets_tests/formats/test_fuzz_debezium_avro.py \
+	  cdc_assets_tests/formats/test_yugabyte_fuzz.py cdc_assets_tests/devstack/test_shop.py \
+	  cdc_assets_tests/devstack/test_local_files.py cdc_assets_tests/devstack/test_mariadb.py \
+	  cdc_assets_tests/devstack/test_registry.py cdc_assets_tests/log/test_reader.py \
 	  $(PYTEST_ARGS)
 else
 	$(BIN)/python -m cdc_assets_tests.toy.soak 50000
