@@ -49,11 +49,11 @@ WAYS = {"json": JSON, "packets": PACKETS, "one-packet": ONE_PACKET}
 of_json = pytest.mark.parametrize("way", [pytest.param(JSON, id="json")])
 
 
-def usually(chosen: str) -> pytest.MarkDecorator:
-    """Each way in the soak, and this one without it."""
+def usually(*chosen: str) -> pytest.MarkDecorator:
+    """Each way in the soak, and these without it."""
     return pytest.mark.parametrize(
         "way",
-        [pytest.param(way, id=name, marks=() if name == chosen else profiles.in_soak)
+        [pytest.param(way, id=name, marks=() if name in chosen else profiles.in_soak)
          for name, way in WAYS.items()],
     )  # fmt: skip
 
@@ -92,7 +92,7 @@ def test_rows_of_one_message_count_in_their_order(canal: Callable[..., Pipeline]
     assert len(made.rows(TABLE)) == 2
 
 
-@usually("packets")
+@usually()
 @pytest.mark.stack
 def test_null_is_not_the_empty_text_and_a_truncate_removes_what_came_before(
     canal: Callable[..., Pipeline],
