@@ -97,6 +97,15 @@ else ifdef STACK
 	  cdc_assets_tests/merge/test_statements.py \
 	  cdc_assets_tests/merge/test_statements_among_rows.py \
 	  cdc_assets_tests/merge/test_renamed.py cdc_assets_tests/merge/test_dropped.py \
+	  cdc_assets_tests/merge/test_altered_meanwhile.py cdc_assets_tests/merge/test_binlog.py \
+	  cdc_assets_tests/merge/test_deletes.py cdc_assets_tests/merge/test_dropped_columns.py \
+	  cdc_assets_tests/merge/test_expired.py cdc_assets_tests/merge/test_filled_at_the_swap.py \
+	  cdc_assets_tests/merge/test_forgetting.py cdc_assets_tests/merge/test_from_before.py \
+	  cdc_assets_tests/merge/test_half_done.py cdc_assets_tests/merge/test_latency_told.py \
+	  cdc_assets_tests/merge/test_made_anew.py cdc_assets_tests/merge/test_out_of_quarantine.py \
+	  cdc_assets_tests/merge/test_record_size.py cdc_assets_tests/merge/test_requests_in_steps.py \
+	  cdc_assets_tests/merge/test_taken_over.py cdc_assets_tests/merge/test_told_by_catalog.py \
+	  cdc_assets_tests/merge/test_widened.py cdc_assets_tests/merge/test_withheld.py \
 	  cdc_assets_tests/elsewhere/test_cluster.py cdc_assets_tests/orchestration/test_executors.py \
 	  cdc_assets_tests/merge/test_generated_rows_evolution.py cdc_assets_tests/merge/test_upkeep.py \
 	  cdc_assets_tests/merge/test_changelog.py cdc_assets_tests/stack/test_changelog_truth.py \

@@ -105,6 +105,7 @@ def test_a_column_that_is_given_up_is_emptied_and_shown(
     assert made.merge(TABLE) == []
 
 
+@profiles.in_soak
 @both
 def test_a_column_may_be_given_up_after_the_table_was_made(pipeline: Make, inline: bool) -> None:
     made = start(pipeline, change("c", {"id": 1, "name": "a", "n": 7}, 10, inline=inline))
@@ -117,6 +118,7 @@ def test_a_column_may_be_given_up_after_the_table_was_made(pipeline: Make, inlin
     assert ids(made) == {1: None}
 
 
+@profiles.in_soak
 @both
 def test_an_odd_record_without_columns_is_rejected_first(pipeline: Make, inline: bool) -> None:
     made = start(
@@ -130,6 +132,7 @@ def test_an_odd_record_without_columns_is_rejected_first(pipeline: Make, inline:
     assert ids(made) == {1: 7}
 
 
+@profiles.in_soak
 @pytest.mark.parametrize("mode", ["mirror", "history"])
 def test_a_value_is_lost_by_the_positions_of_an_accepted_restart(pipeline: Make, mode: str) -> None:
     """The old numbering is higher, but what follows the restart is newer."""
@@ -160,6 +163,7 @@ def event_of(id_: int, lsn: int, commit: int | None, minute: int, **values: obje
     return event(op, {"id": id_, "name": "a", **values}, lsn, commit=commit, at_ms=at_ms)
 
 
+@profiles.in_soak
 @pytest.mark.parametrize("mode", ["mirror", "history"])
 def test_a_value_is_lost_by_the_positions_that_a_snapshot_of_the_batch_gives(
     pipeline: Make, mode: str
@@ -173,6 +177,7 @@ def test_a_value_is_lost_by_the_positions_that_a_snapshot_of_the_batch_gives(
         made.merge(TABLE)
 
 
+@profiles.in_soak
 def test_many_columns_that_come_and_go_in_one_batch(pipeline: Make) -> None:
     """Each record with a schema of its own: read as one group, and looked through at once."""
     names = [f"c{n}" for n in range(12)]

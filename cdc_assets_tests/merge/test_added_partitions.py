@@ -62,6 +62,7 @@ def test_rows_are_exact_while_a_topic_goes_from_one_partition_to_many(pipeline: 
     assert names(made) == {id_: name for id_, name in expected.items() if id_ % 2 == 0}
 
 
+@profiles.in_soak
 def test_a_value_that_is_left_alone_waits_for_a_producer_that_learns_late_of_added_partitions(
     pipeline: Make,
 ) -> None:
@@ -92,6 +93,7 @@ def test_a_first_load_in_several_batches_keeps_rows_of_keys_that_moved_before_it
     assert names(made) == {1: "13", 7: "newest", 3: "c"}
 
 
+@profiles.in_soak
 def test_a_table_ordered_by_offsets_stops_once_a_second_partition_is_used(pipeline: Make) -> None:
     made = start(pipeline, *(unplaced("c", id_, "made") for id_ in range(3)))
     made.add_partitions(TABLE, MANY)
@@ -132,6 +134,7 @@ def test_partitions_that_were_added_before_a_table_is_begun_are_found_by_its_key
     assert made.rows(TABLE) == []
 
 
+@profiles.in_soak
 def test_a_producer_that_does_not_choose_partitions_by_key_is_found_in_a_batch(
     pipeline: Make,
 ) -> None:

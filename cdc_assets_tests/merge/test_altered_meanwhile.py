@@ -10,6 +10,7 @@ from cdc_assets.effects import Moment, hooked
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.pipeline import Message
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
@@ -23,6 +24,7 @@ def row(number: int) -> Message:
     return event("c", values, 100 + number)
 
 
+@profiles.in_soak
 def test_a_try_that_has_learned_of_a_column_takes_no_later_records(pipeline: Make) -> None:
     types = {f"c{number}": "int" for number in range(1, 50)}
     made = start(pipeline, row(0), tables={TABLE: {"columns": types}})

@@ -11,6 +11,7 @@ import pytest
 from cdc_assets.changes.numbering import Place
 from cdc_assets.errors import RejectedRecordError, TerminalError
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
@@ -146,7 +147,7 @@ def in_turn(made: Pipeline, events: list[Message]) -> list[Message]:
     return [replace(each, timestamp_ms=begin + 10 * n) for n, each in enumerate(events)]
 
 
-@pytest.mark.parametrize("batches", [1, 2])
+@pytest.mark.parametrize("batches", [pytest.param(1, marks=profiles.in_soak), 2])
 def test_after_a_reset_rows_without_a_key_are_counted_in_every_partition(
     pipeline: Callable[..., Pipeline], batches: int
 ) -> None:

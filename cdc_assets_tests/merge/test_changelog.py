@@ -129,6 +129,7 @@ def test_a_change_of_a_transaction_that_is_sent_first_by_a_new_connector_is_no_o
     assert [row["name"] for row in rows(made)] == ["read", "once", "then"]
 
 
+@profiles.in_soak
 def test_a_record_without_a_value_that_follows_no_delete_is_one(pipeline: Make) -> None:
     made = start(pipeline, at("c", row_of(1, "a"), 100), tombstone(1), **changelog())
     made.produce(TABLE, [tombstone(1), tombstone(2)])
@@ -159,6 +160,7 @@ def test_without_a_position_each_record_is_a_change(pipeline: Make) -> None:
 PLAIN = b'{"before":null,"after":{"id":1,"name":"a","big":"b"},"source":{"ts_ms":1},"op":"c"}'
 
 
+@profiles.in_soak
 def test_another_mode_stops_until_the_table_is_built_anew(pipeline: Make) -> None:
     made = start(pipeline, *STORY, **changelog())
     other = replace(made, source={"tables": {TABLE: {"columns": WHOLE}}})
@@ -176,6 +178,7 @@ def test_another_mode_stops_until_the_table_is_built_anew(pipeline: Make) -> Non
     assert [row["_cdc_op"] for row in rows(made)[len(SAID) :]] == ["c", "d"]
 
 
+@profiles.in_soak
 @pytest.mark.parametrize("how", How if profiles.is_soak() else [How.DEATH])
 def test_whatever_fails_each_change_is_there_once(pipeline: Make, how: How) -> None:
     made = start(pipeline, **changelog())
@@ -209,6 +212,7 @@ def places() -> list[int]:
 # ── generated logs ────────────────────────────────────────────────────────────────────────
 
 
+@profiles.in_soak
 @pytest.mark.parametrize("seed", KEYED)
 def test_a_generated_log_of_a_table_with_a_key(pipeline: Make, seed: int) -> None:
     run(pipeline, busy_log(seed, batches=3))

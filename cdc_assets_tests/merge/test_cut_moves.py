@@ -46,7 +46,8 @@ CREATES = (4, 8)
 """Offsets in `LIFE` of creates that need what the record two before them has deleted."""
 
 
-@pytest.mark.parametrize("cut", range(1, len(LIFE)) if profiles.is_soak() else (8,))
+@profiles.in_soak
+@pytest.mark.parametrize("cut", range(1, len(LIFE)))
 def test_a_batch_that_ends_anywhere_refuses_what_it_cannot_know(pipeline: Make, cut: int) -> None:
     made = start(pipeline, *LIFE[:cut])
     assert PLACEHOLDER not in names(made).values()
@@ -73,6 +74,7 @@ def test_a_create_that_comes_before_its_delete_waits_for_a_person(pipeline: Make
     assert names(made) == {2: LARGE}, "once both are there"
 
 
+@profiles.in_soak
 @pytest.mark.parametrize("partitions", [1, 2])
 def test_a_topic_of_transactions_that_records_do_not_name_proves_nothing(
     pipeline: Make, partitions: int
@@ -88,6 +90,7 @@ def test_a_topic_of_transactions_that_records_do_not_name_proves_nothing(
         made.merge(TABLE)
 
 
+@profiles.in_soak
 def test_text_like_the_placeholder_is_data_in_a_transaction_that_is_whole(pipeline: Make) -> None:
     made = pipeline()
     made.create_topic(TABLE, 2)
@@ -134,7 +137,7 @@ def changed(old: dict[str, Any], new: dict[str, Any], lsn: int, *, keyed_by: int
     return replace(message, key=json.dumps({"id": keyed_by}).encode())
 
 
-@pytest.mark.parametrize("side", ["old", "new"])
+@pytest.mark.parametrize("side", [pytest.param("old", marks=profiles.in_soak), "new"])
 @pytest.mark.parametrize(
     "singly",
     [False, pytest.param(True, marks=profiles.in_soak)],

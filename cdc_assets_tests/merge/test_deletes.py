@@ -13,6 +13,7 @@ from cdc_assets.lake.side import side_name
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone, truncate
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
@@ -119,6 +120,7 @@ def test_in_steady_state_a_batch_with_deletes_writes_them_once_and_reads_nothing
     assert [row["record_count"] for row in files] == [1, 1], "one small file for each batch"
 
 
+@profiles.in_soak
 def test_remembered_deletes_survive_the_compaction_of_their_table(pipeline: Make) -> None:
     table = start(pipeline, made(1, "a", 10), made(2, "b", 20))
     for n in (1, 2):
@@ -181,6 +183,7 @@ def test_soft_deletes_keep_the_row_and_say_when(pipeline: Make) -> None:
     }  # fmt: skip
 
 
+@profiles.in_soak
 @pytest.mark.parametrize("soft", [True, False], ids=["soft", "hard"])
 def test_a_record_without_a_value_that_is_read_again_alone_changes_nothing(
     pipeline: Make, soft: bool
@@ -205,6 +208,7 @@ def test_a_record_without_a_value_that_is_read_again_alone_changes_nothing(
     assert table.lake.state(table.entry(TABLE).target) == state, "nothing is published"
 
 
+@profiles.in_soak
 def test_what_a_soft_table_held_before_a_truncate_stays_in_it_marked(pipeline: Make) -> None:
     table = start(
         pipeline, made(1, "a", 10), truncate(20, commit=19), made(2, "b", 30), tables=SOFT
@@ -240,6 +244,7 @@ def with_key(message: Message, key: bytes) -> Message:
     return replace(message, key=key)
 
 
+@profiles.in_soak
 @pytest.mark.parametrize("connector", [b'"postgresql"', b'"unknown"'], ids=["placed", "by offset"])
 def test_a_lone_record_without_a_value_whose_key_cannot_be_read_is_refused(
     pipeline: Make, connector: bytes
@@ -258,6 +263,7 @@ def test_a_lone_record_without_a_value_whose_key_cannot_be_read_is_refused(
         table.merge(TABLE)
 
 
+@profiles.in_soak
 def test_a_record_without_a_value_may_begin_a_batch_after_its_delete_event(pipeline: Make) -> None:
     table = start(pipeline, with_key(made(1, "a", 10), UNREADABLE), **KEYED)
     table.produce(TABLE, [with_key(event("d", {"id": 1, "name": "a"}, 20, commit=19), UNREADABLE)])
@@ -267,6 +273,7 @@ def test_a_record_without_a_value_may_begin_a_batch_after_its_delete_event(pipel
     assert names(table) == {2: "b"}
 
 
+@profiles.in_soak
 def test_lone_records_without_a_value_whose_keys_cannot_be_read_are_set_aside(
     pipeline: Make,
 ) -> None:

@@ -65,7 +65,10 @@ def test_what_arrives_late_is_told_by_its_position(pipeline: Make, rewrite: Rewr
 
 @pytest.mark.parametrize(
     ("rewrite", "read", "source"),
-    [(dialects.flat_alone, names, FLATTENED), (dialects.documents, documents_of, {})],
+    [
+        pytest.param(dialects.flat_alone, names, FLATTENED, marks=in_soak),
+        (dialects.documents, documents_of, {}),
+    ],
     ids=["flat without added fields", "documents"],
 )
 def test_what_has_no_position_counts_in_the_order_of_its_partition(

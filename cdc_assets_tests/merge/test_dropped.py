@@ -124,6 +124,7 @@ def test_it_goes_where_that_is_asked_and_another_table_begins_anew(
     assert shop.rows() == {2: "new", 3: "next"}, "its log begins behind the other table's"
 
 
+@profiles.in_soak
 def test_all_of_a_topic_that_was_made_anew_is_another_tables(begun: Make) -> None:
     shop = begun(dropped_table="drop")
     tell(shop.made, DROPPED)

@@ -16,6 +16,7 @@ from cdc_assets.errors import TerminalError
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.pipeline import Message
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
@@ -49,6 +50,7 @@ def created(lsn: int, order: int | None = None, **row: int) -> Message:
     return event("c", row, lsn, commit=lsn - 5, key=(), order=order)
 
 
+@profiles.in_soak
 def test_an_event_of_a_table_without_a_key_stops_it_if_it_comes_again_with_a_dropped_column(
     pipeline: Make, catalog: Catalog
 ) -> None:

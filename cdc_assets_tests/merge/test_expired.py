@@ -16,6 +16,7 @@ from cdc_assets_tests.lake_view import read_table
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE
 from cdc_assets_tests.pipeline import Pipeline
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
@@ -76,6 +77,7 @@ def test_replication_goes_on_from_its_offsets(expired: Pipeline) -> None:
     assert {key: row["n"] for key, row in made.by_key(TABLE).items()} == {1: 6}
 
 
+@profiles.in_soak
 def test_without_what_tells_its_offsets_it_says_how_to_go_on(
     expired: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:

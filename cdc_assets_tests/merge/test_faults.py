@@ -3,8 +3,8 @@
 A table is kept under changes of several kinds. For each point that a batch passes, and each way
 in which it can fail, a batch meets that fault; then the table is merged again, as the same
 process would (after an error) or a new one (after a death), and must equal its source. Each
-point fails once, in one of the ways in turn, in the kind of batch that does least beside it;
-`make soak` does each way for every kind of batch.
+point of Spark and of the lake fails once, in one of the ways in turn, in the kind of batch that
+does least beside it; `make soak` does each way for every kind of batch, and at Kafka's points too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def wanted(points: dict[str, frozenset[str]], *, every_kind: bool) -> Iterator[t
             yield from ((kind, Fault(point, how)) for how in ways for kind in passing)
         else:
             least = min(passing, key=lambda n: len(points[kinds[n]]))
-            yield least, Fault(point, ways[turn % len(ways)])
+            if not point.startswith("kafka: "):
+                yield least, Fault(point, ways[turn % len(ways)])
 
 
 @pytest.mark.timeout(1800)
@@ -56,7 +57,7 @@ def test_each_effect_of_a_batch_may_fail_in_each_way(pipeline: Make) -> None:
     "how", How if profiles.is_soak() else [How.DEATH], ids=lambda how: how.name.lower()
 )
 def test_a_table_that_was_made_in_part_is_completed(pipeline: Make, how: How) -> None:
-    for step in STEPS if profiles.is_soak() else STEPS[1:4:2]:
+    for step in STEPS if profiles.is_soak() else ["CreateTable"]:
         world = started(pipeline)
         world.pipeline.produce(TABLE, upserts(world.source))
         world.merge(Fault(f"spark: {step}", how))

@@ -16,6 +16,7 @@ from cdc_assets.operate.contiguity import gaps
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
@@ -27,8 +28,15 @@ def added(row: dict[str, object], lsn: int) -> Message:
     return event("c", row, lsn, commit=lsn - 1, order=1, key=())
 
 
-@pytest.mark.parametrize("old_one_is", OLD_ONE_IS)
-@pytest.mark.parametrize("beside_gets", BESIDE_GETS)
+@pytest.mark.parametrize(
+    ("beside_gets", "old_one_is"),
+    [
+        ("a column, too", "replaced"),
+        pytest.param("a column, too", "overwritten", marks=profiles.in_soak),
+        pytest.param("a row", "replaced", marks=profiles.in_soak),
+        pytest.param("a row", "overwritten", marks=profiles.in_soak),
+    ],
+)
 def test_it_takes_the_rows_that_its_offsets_say(
     pipeline: Make, old_one_is: str, beside_gets: str
 ) -> None:
@@ -69,6 +77,7 @@ def numbers(table: Pipeline) -> list[int]:
     return sorted(int(str(row["n"])) for row in table.rows(TABLE))
 
 
+@profiles.in_soak
 def test_columns_that_came_after_the_last_rows_are_read_under_their_present_names(
     pipeline: Make,
 ) -> None:

@@ -16,12 +16,16 @@ from cdc_assets.errors import TerminalError
 from cdc_assets_tests.merge.inline import change
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
 DATABASE: dict[str, Any] = {"database": {"kind": "postgresql", "dsn": {"env": "SHOP_DSN"}}}
 GIVEN_UP: dict[str, Any] = {**DATABASE, "tables": {TABLE: {"absent_columns": ["was"]}}}
 TYPES = {"id": ("int8", "bigint"), "name": ("text", "text"), "now": ("text", "text")}
+both = pytest.mark.parametrize(
+    "inline", [pytest.param(True, marks=profiles.in_soak), False], ids=["schemas", "bare"]
+)
 
 
 class Catalog:
@@ -41,7 +45,7 @@ def _catalog(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cdc_assets.merge.intake.asked.catalog_of", lambda _: Catalog())
 
 
-@pytest.mark.parametrize("inline", [True, False], ids=["schemas", "bare"])
+@both
 def test_whether_a_column_was_renamed_before_the_first_batch_a_person_has_to_say(
     pipeline: Make, inline: bool
 ) -> None:
@@ -67,7 +71,8 @@ def test_whether_a_column_was_renamed_before_the_first_batch_a_person_has_to_say
     assert {row.get("was") for row in told.rows(TABLE)} == ({"x", None} if inline else {None})
 
 
-@pytest.mark.parametrize("inline", [True, False], ids=["schemas", "bare"])
+@profiles.in_soak
+@both
 def test_a_column_that_was_there_beside_each_of_today_was_dropped(
     pipeline: Make, inline: bool
 ) -> None:
@@ -83,7 +88,7 @@ def test_a_column_that_was_there_beside_each_of_today_was_dropped(
     assert now == {1: ("a", None), 2: ("c", "z")}
 
 
-@pytest.mark.parametrize("inline", [True, False], ids=["schemas", "bare"])
+@both
 def test_nor_is_it_taken_for_a_dropped_one_in_a_later_batch(pipeline: Make, inline: bool) -> None:
     made = start(pipeline, change("c", {"id": 1, "name": "a"}, 10, inline=inline), **DATABASE)
     made.produce(TABLE, [

@@ -14,6 +14,7 @@ from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.pipeline import Pipeline
+from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
@@ -25,6 +26,7 @@ def row(lsn: int, **values: Any) -> Any:
     return event("c", values, lsn, commit=lsn - 1)
 
 
+@profiles.in_soak
 @pytest.mark.parametrize("step", ["DescribeColumns", "AddColumns"])
 def test_a_column_that_was_half_added_is_there_after_the_next_try(
     pipeline: Make, step: str

@@ -128,7 +128,11 @@ def test_an_unchanged_large_value_in_a_configured_key_is_taken_from_before(pipel
     assert made.rows(TABLE) == [{"id": 1, "code": "x" * 9000, "n": 2}]
 
 
-@pytest.mark.parametrize("key", [BY_CODE, BY_BOTH], ids=["single", "composite"])
+@pytest.mark.parametrize(
+    "key",
+    [BY_CODE, pytest.param(BY_BOTH, marks=profiles.in_soak)],
+    ids=["single", "composite"],
+)
 def test_null_in_a_configured_key_is_rejected(pipeline: Make, key: dict[str, Any]) -> None:
     made = start(pipeline, event("c", {"id": 1, "code": "a"}, 10, commit=9), tables=key)
     made.produce(TABLE, [event("c", {"id": 2, "code": None}, 20, commit=19)])
@@ -178,6 +182,7 @@ def bag(pipeline: Pipeline) -> Counter[tuple[object, object]]:
     return Counter((row["a"], row["b"]) for row in pipeline.rows(TABLE))
 
 
+@profiles.in_soak
 def test_of_two_equal_rows_one_is_updated_and_one_is_deleted(pipeline: Make) -> None:
     rows = Rows()
     made = start(pipeline, *[rows("c", (1, "x"))] * 1, rows("c", (1, "x")), rows("c", (1, None)))
@@ -217,6 +222,7 @@ def test_a_snapshot_taken_again_replaces_rows_and_a_truncate_removes_them(pipeli
     assert bag(made) == {(5, "v"): 1}
 
 
+@profiles.in_soak
 def test_a_longer_batch_is_read_if_a_row_that_goes_was_made_beyond_its_end(pipeline: Make) -> None:
     rows = Rows()
     made = pipeline(batch={"max_records": 2})

@@ -12,6 +12,7 @@ from cdc_assets.effects import Moment, hooked
 from cdc_assets.merge import BatchResult, Replicator
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.pipeline import Pipeline
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
@@ -32,6 +33,7 @@ def test_what_deleting_takes_is_a_part_of_it(pipeline: Callable[..., Pipeline]) 
         assert merged(world, replicator, "u", 2).latency.count_within(299) == 0
 
 
+@profiles.in_soak
 def test_what_the_last_publish_took_is_a_part_of_it(pipeline: Callable[..., Pipeline]) -> None:
     world = made(pipeline)
     replicator = Replicator(world.config, world.spark)

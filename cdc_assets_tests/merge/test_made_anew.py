@@ -12,6 +12,7 @@ import pytest
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
 from cdc_assets_tests.pipeline import Message
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
@@ -65,6 +66,7 @@ def test_a_changed_key_that_is_sent_again_keeps_the_value_that_it_left_alone(
     assert names(table) == {2: LARGE}
 
 
+@profiles.in_soak
 def test_a_changed_key_that_is_sent_again_takes_nothing_of_a_row_that_came_after(
     pipeline: Make,
 ) -> None:
@@ -76,6 +78,7 @@ def test_a_changed_key_that_is_sent_again_takes_nothing_of_a_row_that_came_after
     assert names(table) == {1: "new", 2: LARGE}
 
 
+@profiles.in_soak
 def test_halves_of_a_changed_key_may_follow_different_snapshots_in_their_partitions(
     pipeline: Make,
 ) -> None:

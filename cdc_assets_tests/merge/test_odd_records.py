@@ -186,12 +186,13 @@ INFERRED: dict[str, Any] = {}
 BY_KEY = {TABLE: {"primary_key": ["id"]}}
 TYPES = {"inferred": INFERRED, "configured": TYPED, "configured key": BY_KEY}
 AT_HAND = {
-    *((name, "inferred") for name in FIRST),
-    ("a delete without before", "configured"),
+    ("a delete with its row", "inferred"),
+    ("a delete with its key", "inferred"),
+    ("a delete without before", "inferred"),
     ("a truncate", "configured"),
     ("a record without a value", "configured key"),
 }
-"""Each event once, each kind of configuration; the other pairs are for `make soak`."""
+"""Each kind of event, each kind of configuration; the other pairs are for `make soak`."""
 
 
 @pytest.mark.parametrize(

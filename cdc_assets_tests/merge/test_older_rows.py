@@ -16,7 +16,7 @@ STEPS = (
     pytest.param("spark: DescribeColumns", marks=profiles.in_soak),
     pytest.param("spark: AddColumns", marks=profiles.in_soak),
     "spark: fill columns",
-    "spark: fast-forward main",
+    pytest.param("spark: fast-forward main", marks=profiles.in_soak),
 )
 
 

@@ -23,6 +23,7 @@ from cdc_assets_tests.faults import Fault, How, faults
 from cdc_assets_tests.merge.events import PLACEHOLDER, event
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.stack
@@ -109,6 +110,7 @@ def test_a_record_that_no_publish_has_passed_is_left_to_the_next_batch(pipeline:
     assert quarantined(right) == 0
 
 
+@profiles.in_soak
 def test_what_lies_there_from_before_the_tables_beginning_is_not_even_decoded(
     pipeline: Make,
 ) -> None:
@@ -131,6 +133,7 @@ def test_what_lies_there_from_before_the_tables_beginning_is_not_even_decoded(
     assert (offsets(right), quarantined(right)) == ([], 0)
 
 
+@profiles.in_soak
 @pytest.mark.parametrize("taken", [True, False], ids=["merged", "counted"])
 def test_a_record_that_is_refused_while_others_are_looked_for_is_not_forgotten(
     pipeline: Make, monkeypatch: pytest.MonkeyPatch, *, taken: bool
@@ -166,6 +169,7 @@ def test_a_record_that_is_refused_while_others_are_looked_for_is_not_forgotten(
     assert quarantined(right) == 0
 
 
+@profiles.in_soak
 def test_records_that_were_deleted_in_sql_are_not_counted_any_more(pipeline: Make) -> None:
     refused = change("c", 20, id=2, name="b", n=2, large=True)
     made = start(pipeline, change("c", 10, id=1, name="a", n=1), refused, **REFUSING)
@@ -191,7 +195,9 @@ class Beaten:
                 raise PySparkException(msg)
 
 
-@pytest.mark.parametrize("beaten", [False, True], ids=["dies", "conflict"])
+@pytest.mark.parametrize(
+    "beaten", [False, pytest.param(True, marks=profiles.in_soak)], ids=["dies", "conflict"]
+)
 def test_a_row_without_a_key_is_counted_once_however_often_its_removal_fails(
     pipeline: Make, *, beaten: bool
 ) -> None:
@@ -213,6 +219,7 @@ def test_a_row_without_a_key_is_counted_once_however_often_its_removal_fails(
     assert offsets(right) == []
 
 
+@profiles.in_soak
 def test_a_row_that_its_log_has_brought_is_not_counted_out_of_the_quarantine(
     pipeline: Make,
 ) -> None:
@@ -232,6 +239,7 @@ def test_a_row_that_its_log_has_brought_is_not_counted_out_of_the_quarantine(
     assert offsets(right) == []
 
 
+@profiles.in_soak
 def test_records_of_a_topic_that_was_created_again_are_told_from_those_of_the_former_one(
     pipeline: Make,
 ) -> None:

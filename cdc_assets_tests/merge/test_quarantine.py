@@ -178,6 +178,7 @@ def test_what_is_merged_or_overtaken_leaves_and_the_rest_stays_with_its_reason(
     assert not user.slo_is_green()
 
 
+@in_soak
 @pytest.mark.stack
 def test_whoever_merges_a_busy_table_waits_for_what_is_replayed(pipeline: Make) -> None:
     """Else a table that is published all the time never lets it come through."""
@@ -229,6 +230,7 @@ def test_only_the_records_that_are_named_are_replayed(pipeline: Make) -> None:
     assert user.quarantined() == 1
 
 
+@in_soak
 @pytest.mark.stack
 def test_a_replay_moves_no_offsets_and_the_table_goes_on_after_it(pipeline: Make) -> None:
     user = start(
@@ -252,6 +254,7 @@ def test_a_replay_moves_no_offsets_and_the_table_goes_on_after_it(pipeline: Make
     assert made.by_key(TABLE)[2] == {"id": 2, "name": "late", "n": 2}
 
 
+@in_soak
 @pytest.mark.stack
 def test_a_table_stops_when_more_lies_there_than_the_configuration_allows(pipeline: Make) -> None:
     bad = [Message(b'{"id":%d}' % n, b"no JSON") for n in (2, 3, 4)]

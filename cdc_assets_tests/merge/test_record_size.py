@@ -14,6 +14,7 @@ from cdc_assets.log.kinds import TopicKind
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
@@ -42,6 +43,7 @@ def of_size(pipeline: Make, *messages: Message, **source: Any) -> Pipeline:
     return made
 
 
+@profiles.in_soak
 def test_records_of_megabytes_are_merged_up_to_the_bound(pipeline: Make) -> None:
     sizes = {1: MEGA, 2: 20 * MEGA, 3: 10}
     made = of_size(pipeline, *(created(*each) for each in sizes.items()))
@@ -53,6 +55,7 @@ def test_records_of_megabytes_are_merged_up_to_the_bound(pipeline: Make) -> None
     assert set(made.by_key(TABLE)) == set(sizes)
 
 
+@profiles.in_soak
 def test_what_is_too_large_is_kept_and_merged_once_the_bound_is_raised(pipeline: Make) -> None:
     large, small = created(1, 9_000), created(2, 10)
     most = {"batch": {"max_record_bytes": 5_000}}

@@ -155,6 +155,7 @@ def test_a_chain_of_names_of_which_one_had_changes_is_followed(begun: Make) -> N
     assert shop.entries()["t"].at_source.name == "w"
 
 
+@profiles.in_soak
 def test_replaying_hours_of_the_new_name_goes_on_with_the_rows_of_the_one_before(
     begun: Make,
 ) -> None:
@@ -170,6 +171,7 @@ def test_replaying_hours_of_the_new_name_goes_on_with_the_rows_of_the_one_before
     assert shop.rows() == BOTH
 
 
+@profiles.in_soak
 def test_what_comes_under_the_name_before_stops_it(begun: Make) -> None:
     shop = begun().renamed()
     assert shop.replicate() == {}
@@ -232,7 +234,7 @@ def test_it_may_die_anywhere(begun: Make, how: How) -> None:
     shop.renamed()
     discover(Services(shop.made.config))
     new = shop.entries()["u"]
-    for place in count(1):
+    for place in count(1, step=1 if profiles.is_soak() else 4):
         hook = Anywhere(place=place, how=how)
         with hooked(hook):
             try:
@@ -248,6 +250,7 @@ def test_it_may_die_anywhere(begun: Make, how: How) -> None:
     assert len(follows) <= 1
 
 
+@profiles.in_soak
 def test_a_batch_under_the_name_before_that_is_overtaken_goes_on_under_the_new_one(
     begun: Make,
 ) -> None:
@@ -271,6 +274,7 @@ def test_a_batch_under_the_name_before_that_is_overtaken_goes_on_under_the_new_o
     assert shop.rows() == {**BOTH, 2: "before"}
 
 
+@profiles.in_soak
 def test_it_waits_for_people_and_for_other_writers(begun: Make) -> None:
     shop = begun()
     shop.made.produce("shop.t", [change("u", 290, {"id": 2, "name": "before"})])
@@ -292,6 +296,7 @@ def test_it_waits_for_people_and_for_other_writers(begun: Make) -> None:
     assert shop.rows() == {**BOTH, 2: "before"}
 
 
+@profiles.in_soak
 def test_a_pause_takes_effect_before_the_next_batch_under_the_name_before(begun: Make) -> None:
     shop = begun(batch={"max_records": 1})
     before = {"id": 2, "name": "before"}
@@ -314,6 +319,7 @@ def test_a_pause_takes_effect_before_the_next_batch_under_the_name_before(begun:
     assert shop.rows() == {**BOTH, 2: "before"}
 
 
+@profiles.in_soak
 @pytest.mark.parametrize(
     ("how_far", "refused"),
     [

@@ -86,9 +86,8 @@ class Case:
         return {p: each for p, each in found.items() if each != (None, None)}
 
 
-@pytest.mark.parametrize(
-    "scheme", [Scheme.POSTGRES, pytest.param(Scheme.SQLSERVER, marks=profiles.in_soak)]
-)
+@profiles.in_soak
+@pytest.mark.parametrize("scheme", [Scheme.POSTGRES, Scheme.SQLSERVER])
 def test_what_spark_finds_is_what_the_rule_finds(spark: Session, scheme: Scheme) -> None:
     found_any = 0
     for seed in range(60):

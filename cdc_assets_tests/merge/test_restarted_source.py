@@ -251,6 +251,7 @@ def test_a_first_transaction_is_looked_at_only_where_it_is_not_above_all_that_wa
         assert names(made) == {1: "after", 2: "at 901000"}
 
 
+@profiles.in_soak
 def test_the_first_transaction_after_a_restore_is_not_ignored_either(pipeline: Make) -> None:
     """It has no last commit; the snapshot of old lifts it, but not above what was streamed."""
     read = [event("r", {"id": id_, "name": "read"}, 890_000) for id_ in (1, 2, 3)]
@@ -277,6 +278,7 @@ def test_in_flight_beside_its_own_snapshot_in_the_first_batch(pipeline: Make) ->
     assert names(made) == {1: "a", 2: "in flight"}
 
 
+@profiles.in_soak
 def test_in_flight_where_its_snapshot_has_come_to_the_partition_later(pipeline: Make) -> None:
     def read(id_: int, partition: int) -> Message:
         return event("r", {"id": id_, "name": "read"}, 890_000, partition=partition)
@@ -323,6 +325,7 @@ def forget(made: Pipeline) -> None:
     writer.append()
 
 
+@profiles.in_soak
 def test_the_command_accepts_only_without_dry_run(pipeline: Make) -> None:
     made = start(pipeline, *OLD)
     made.produce(TABLE, RESTORED)

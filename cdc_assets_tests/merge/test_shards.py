@@ -56,6 +56,7 @@ def names(made: Pipeline) -> Rows:
     return {key: row["name"] for key, row in made.by_key(ONE, ("shard", "id")).items()}
 
 
+@profiles.in_soak
 def test_rows_of_equal_keys_lie_side_by_side_and_change_by_themselves(
     shards: Callable[..., Pipeline],
 ) -> None:
@@ -102,6 +103,7 @@ def test_each_is_found_as_a_table_by_itself_and_takes_its_turn(
     assert [each.lag_changes for each in survey(Services(made.config), both).tables] == [0, 1]
 
 
+@profiles.in_soak
 def test_a_hostile_value_is_one_like_others(pipeline: Callable[..., Pipeline]) -> None:
     odd = "it's `{number}`/../=% 订; DROP\\"
     made = pipeline(merge_into=[{**RULE, "shard": odd}])
@@ -117,7 +119,7 @@ def test_a_hostile_value_is_one_like_others(pipeline: Callable[..., Pipeline]) -
     assert names(made) == {(one, 2): "c", (two, 3): "d"}
 
 
-@pytest.mark.parametrize("deletes", ["hard", "soft"])
+@pytest.mark.parametrize("deletes", ["hard", pytest.param("soft", marks=profiles.in_soak)])
 def test_a_truncate_empties_its_own_shard(shards: Callable[..., Pipeline], deletes: str) -> None:
     said = {"tables": {table: {"deletes": deletes} for table in (ONE, TWO)}}
     made = shards([created(1, "a", 10)], [created(1, "A", 10), created(2, "B", 11)], **said)
@@ -174,9 +176,17 @@ def test_a_shard_that_joins_later_brings_its_columns(shards: Callable[..., Pipel
     [
         (created(1, "a", 10), "columns name arrive in another way"),
         (event("c", {"no": 1, "name": 1}, 10, commit=9, key=("no",)), "its key is shard, no"),
-        (event("c", {"id": 1, "name": 1}, 10, commit=9, key=()), "has no key"),
-        (event("c", {"id": 1, "shard": 1}, 10, commit=9), "has a column 'shard'"),
-        (Message(b'{"id":1}', b'{"id":1,"name":1,"__op":"c","__lsn":7}'), "of another kind"),
+        *(
+            pytest.param(*each, marks=profiles.in_soak)
+            for each in (
+                (event("c", {"id": 1, "name": 1}, 10, commit=9, key=()), "has no key"),
+                (event("c", {"id": 1, "shard": 1}, 10, commit=9), "has a column 'shard'"),
+                (
+                    Message(b'{"id":1}', b'{"id":1,"name":1,"__op":"c","__lsn":7}'),
+                    "of another kind",
+                ),
+            )
+        ),
     ],
     ids=["types", "key", "keyless", "name", "dialect"],
 )

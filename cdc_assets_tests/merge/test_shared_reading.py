@@ -69,7 +69,9 @@ def test_tables_are_the_same_whether_or_not_they_share(pipeline: Make, dialect: 
     assert together.rows()[ITEMS] == [(1, None), (3, "a"), (5, "a")]
 
 
-@pytest.mark.parametrize("shares", [True, False], ids=["shared", "alone"])
+@pytest.mark.parametrize(
+    "shares", [True, pytest.param(False, marks=profiles.in_soak)], ids=["shared", "alone"]
+)
 def test_the_log_is_read_once(pipeline: Make, shares: bool) -> None:
     """Once the second table is planned, the log loses all records: who reads them now fails."""
     topic = topic_of(pipeline, MAXWELL)
@@ -89,6 +91,7 @@ def test_the_log_is_read_once(pipeline: Make, shares: bool) -> None:
         if shares:
             (done,) = run.merge(NOTES)
             assert done.end.as_dict() == {0: end}
+            assert views(session()) == [], "given back with the last table"
         else:
             with pytest.raises(CdcError, match="Spark failed at: read, decode, fold"):
                 run.merge(NOTES)
@@ -96,6 +99,7 @@ def test_the_log_is_read_once(pipeline: Make, shares: bool) -> None:
     assert topic.rows()[NOTES] == expected
 
 
+@profiles.in_soak
 def test_what_was_read_is_given_back_with_the_last_table(pipeline: Make) -> None:
     topic = topic_of(pipeline, CANAL)
     topic.send(*FIRST)
@@ -129,7 +133,7 @@ def test_a_table_that_comes_late_reads_up_to_the_others_alone(pipeline: Make) ->
     assert topic.rows()[USERS] == [(1, "a"), (2, "a"), (3, "a"), (7, "a")]
 
 
-@of_all(PACKETS, CANAL)
+@of_all(MAXWELL, PACKETS, CANAL)
 def test_a_table_that_is_ahead_takes_its_own_part(pipeline: Make, dialect: Dialect) -> None:
     """Whatever is told of its batch is of its own ranges."""
     topic, alone = (topic_of(pipeline, dialect) for _ in range(2))
@@ -161,6 +165,7 @@ def test_what_the_log_holds_more_is_for_a_table_that_comes_after(pipeline: Make)
     assert topic.rows()[NOTES] == [(1, "b"), (3, "a"), (4, "ü")]
 
 
+@profiles.in_soak
 def test_a_table_that_fails_does_so_alone(pipeline: Make) -> None:
     types = {table: {"columns": {"id": "int"}} for table in TABLES}
     topic = topic_of(pipeline, MAXWELL, tables=types)
@@ -189,13 +194,15 @@ def test_a_broken_record_stops_each_table(pipeline: Make) -> None:
             run.leave(table)
 
 
+@profiles.in_soak
 @pytest.mark.parametrize(
     "fault",
-    [pytest.param(Fault(KEEP, How.BEFORE), marks=profiles.in_soak), Fault(KEEP, How.LOST),
-     pytest.param(Fault(KEEP, How.DEATH), marks=profiles.in_soak),
-     Fault("spark: append rows", How.BEFORE)],
+    [
+        *(Fault(KEEP, how) for how in How),
+        Fault("spark: append rows", How.BEFORE),
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_after_a_failure_everything_is_read_again(pipeline: Make, fault: Fault) -> None:
     topic = topic_of(pipeline, CANAL)
     topic.send(*FIRST)
@@ -211,6 +218,7 @@ def test_after_a_failure_everything_is_read_again(pipeline: Make, fault: Fault) 
     assert topic.rows()[NOTES] == [(1, "b"), (3, "a"), (4, "ü")]
 
 
+@profiles.in_soak
 def test_no_more_is_kept_than_one_batch_may_hold(pipeline: Make) -> None:
     topic = topic_of(pipeline, CANAL, batch={"max_records": 4})
     topic.send(*FIRST)

@@ -182,6 +182,7 @@ def test_a_first_batch_takes_no_rows_of_the_table_before(pipeline: Make) -> None
     assert names(made) == {2: "new"}
 
 
+@profiles.in_soak
 def test_rows_that_are_kept_are_marked_and_rows_without_a_key_go(pipeline: Make) -> None:
     soft = begun(pipeline, tables={TABLE: {"deletes": "soft"}}, **TRUNCATING)
     bag = begun(pipeline, counted("c", 100, "a"), counted("c", 200, "b"), **TRUNCATING)
@@ -223,6 +224,7 @@ def test_it_stops_unless_something_says_what_becomes_of_its_rows(pipeline: Make)
     assert drift(made).is_gone
 
 
+@profiles.in_soak
 def test_a_table_that_is_built_anew_is_the_new_one(pipeline: Make) -> None:
     made = begun(pipeline)
     tell(made, *ANEW)
@@ -235,6 +237,7 @@ def test_a_table_that_is_built_anew_is_the_new_one(pipeline: Make) -> None:
     assert names(made) == {2: "new", 3: "next"}
 
 
+@profiles.in_soak
 def test_rows_that_went_with_a_partition_go_by_a_new_snapshot(pipeline: Make) -> None:
     made = begun(pipeline)
     tell(made, statement(600, "ALTER TABLE t TRUNCATE PARTITION p", "id", "name"))

@@ -123,6 +123,7 @@ OLD = ({"id": 1, "name": "old"}, {"id": 2, "name": "old"})
 # ── columns ──────────────────────────────────────────────────────────────────────────────
 
 
+@profiles.in_soak
 @pytest.mark.parametrize("way", [JSON, PACKETS], ids=lambda each: each.format)
 def test_a_column_is_renamed_in_the_middle_of_a_range(pipeline: Make, way: Way) -> None:
     sent = begun(pipeline, way, *OLD)
@@ -154,7 +155,8 @@ def test_a_plan_follows_the_statements_in_its_range(pipeline: Make) -> None:
     assert sent.names == {1: "old", 2: "old"}, "nothing is changed"
 
 
-@pytest.mark.parametrize("most", [1, 2, 100] if profiles.is_soak() else [1])
+@profiles.in_soak
+@pytest.mark.parametrize("most", [1, 2, 100])
 def test_it_is_renamed_wherever_batches_end(pipeline: Make, most: int) -> None:
     sent = begun(pipeline, JSON, batch={"max_records": most})
     sent.rows(*OLD)
@@ -169,6 +171,7 @@ def test_it_is_renamed_wherever_batches_end(pipeline: Make, most: int) -> None:
     }
 
 
+@profiles.in_soak
 @pytest.mark.parametrize(
     "fault",
     [
@@ -194,6 +197,7 @@ def test_a_second_try_follows_the_same_statements(pipeline: Make, fault: Fault) 
     assert set(sent.by_key[1]) == {"id", "called"}
 
 
+@profiles.in_soak
 def test_columns_are_added_and_dropped(pipeline: Make) -> None:
     sent = begun(pipeline, JSON, *OLD)
     sent.tell("ALTER TABLE items ADD COLUMN more varchar(20), DROP COLUMN name")
@@ -205,6 +209,7 @@ def test_columns_are_added_and_dropped(pipeline: Make) -> None:
     }
 
 
+@profiles.in_soak
 def test_names_that_are_swapped_stop_the_table(pipeline: Make) -> None:
     sent = begun(pipeline, JSON, {"id": 1, "a": "a", "b": "b"})
     sent.tell("ALTER TABLE items RENAME COLUMN a TO b, RENAME COLUMN b TO a")
@@ -213,6 +218,7 @@ def test_names_that_are_swapped_stop_the_table(pipeline: Make) -> None:
         sent.merge()
 
 
+@profiles.in_soak
 def test_a_name_of_a_dropped_column_is_not_taken_for_it(pipeline: Make) -> None:
     sent = begun(pipeline, JSON, {"id": 1, "a": "a", "b": "b"})
     sent.tell("ALTER TABLE items DROP COLUMN b")
@@ -225,6 +231,7 @@ def test_a_name_of_a_dropped_column_is_not_taken_for_it(pipeline: Make) -> None:
 # ── what concerns the table, and what does not ───────────────────────────────────────────
 
 
+@profiles.in_soak
 @MAYBE_ALL
 def test_statements_on_other_tables_are_passed_over(pipeline: Make, way: Way) -> None:
     sent = begun(pipeline, way, *OLD)
@@ -240,6 +247,7 @@ def test_statements_on_other_tables_are_passed_over(pipeline: Make, way: Way) ->
     assert (history.numbers, history.broken) == ({}, None)
 
 
+@profiles.in_soak
 def test_a_statement_that_cannot_be_read_stops_until_it_is_accepted(pipeline: Make) -> None:
     sent = begun(pipeline, JSON, *OLD)
     sent.rows({"id": 3, "name": "before"})
@@ -258,6 +266,7 @@ def test_a_statement_that_cannot_be_read_stops_until_it_is_accepted(pipeline: Ma
     assert sent.names == {1: "old", 2: "old", 3: "before", 4: "after"}
 
 
+@profiles.in_soak
 @pytest.mark.parametrize(
     ("way", "text"),
     [
@@ -287,6 +296,7 @@ def test_a_statement_without_a_text_to_read_stops_its_table_alone(
 # ── another table ────────────────────────────────────────────────────────────────────────
 
 
+@profiles.in_soak
 @MAYBE_ALL
 def test_a_table_that_is_made_anew_stops_or_loses_older_rows(pipeline: Make, way: Way) -> None:
     stops, goes = (
@@ -307,6 +317,7 @@ def test_a_table_that_is_made_anew_stops_or_loses_older_rows(pipeline: Make, way
     assert goes.names == {2: "new", 4: "next"}
 
 
+@profiles.in_soak
 def test_a_first_batch_has_the_rows_of_the_last_table_only(pipeline: Make) -> None:
     sent = begun(pipeline, JSON)
     sent.rows({"id": 1, "name": "gone"})
@@ -317,6 +328,7 @@ def test_a_first_batch_has_the_rows_of_the_last_table_only(pipeline: Make) -> No
     assert sent.names == {2: "new"}
 
 
+@profiles.in_soak
 @pytest.mark.parametrize("partitions", [1, 2])
 def test_the_statement_that_made_a_table_is_no_other_table(pipeline: Make, partitions: int) -> None:
     sent = begun(pipeline, JSON, partitions=partitions, batch={"max_records": partitions})
@@ -327,6 +339,7 @@ def test_the_statement_that_made_a_table_is_no_other_table(pipeline: Make, parti
     assert sent.names == {1: "old", 2: "old"}
 
 
+@profiles.in_soak
 def test_with_several_partitions_nothing_tells_what_is_older(pipeline: Make) -> None:
     sent = begun(pipeline, JSON, *OLD, partitions=2, recreated_table="truncate")
     for text, kind in ANEW:
@@ -336,6 +349,7 @@ def test_with_several_partitions_nothing_tells_what_is_older(pipeline: Make) -> 
         sent.merge()
 
 
+@profiles.in_soak
 def test_another_table_that_is_given_the_name_stops_it(pipeline: Make) -> None:
     sent = begun(pipeline, JSON, *OLD)
     sent.tell("RENAME TABLE items TO old, notes TO items", "RENAME", table="shop.old")
@@ -344,6 +358,7 @@ def test_another_table_that_is_given_the_name_stops_it(pipeline: Make) -> None:
         sent.merge()
 
 
+@profiles.in_soak
 def test_a_renamed_table_stays_as_it_is(pipeline: Make) -> None:
     sent = begun(pipeline, JSON, *OLD)
     sent.tell("RENAME TABLE items TO renamed", "RENAME", table="shop.renamed")

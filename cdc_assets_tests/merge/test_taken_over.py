@@ -15,11 +15,14 @@ from cdc_assets.merge.verifying.putting import Lakes
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.pipeline import Pipeline
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
 
-@pytest.mark.parametrize("anew", ["from its source", "from its log"])
+@pytest.mark.parametrize(
+    "anew", [pytest.param("from its source", marks=profiles.in_soak), "from its log"]
+)
 def test_no_batch_goes_into_a_table_that_another_process_has_begun(
     pipeline: Make, anew: str
 ) -> None:

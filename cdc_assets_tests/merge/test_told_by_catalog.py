@@ -17,11 +17,15 @@ from cdc_assets.errors import RejectedRecordError, TerminalError, UnreachableErr
 from cdc_assets_tests.merge.inline import change
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.pipeline import Pipeline
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
 MYSQL: dict[str, Any] = {"database": {"kind": "mysql", "dsn": {"env": "SHOP_DSN"}}}
 NARROW = {"tables": {TABLE: {"columns": {"id": "bigint", "n": "bigint"}}}}
+both = pytest.mark.parametrize(
+    "inline", [True, pytest.param(False, marks=profiles.in_soak)], ids=["schemas", "bare"]
+)
 
 
 class Catalog:
@@ -58,7 +62,7 @@ def _catalog(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cdc_assets.merge.intake.asked.catalog_of", lambda _: Catalog())
 
 
-@pytest.mark.parametrize("inline", [True, False], ids=["schemas", "bare"])
+@both
 def test_numbers_without_a_sign_are_stored_as_such(pipeline: Make, inline: bool) -> None:
     first = change("c", {"id": -1, "n": -2}, 10, inline=inline)
     made = start(pipeline, first, change("c", {"id": 1, "n": 2}, 20, inline=inline), **MYSQL)
@@ -70,6 +74,7 @@ def test_numbers_without_a_sign_are_stored_as_such(pipeline: Make, inline: bool)
     }
 
 
+@profiles.in_soak
 def test_a_column_that_is_new_has_no_sign_either(pipeline: Make) -> None:
     first = change("c", {"id": 1}, 10, inline=True)
     made = start(pipeline, first, **MYSQL)
@@ -81,7 +86,7 @@ def test_a_column_that_is_new_has_no_sign_either(pipeline: Make) -> None:
     assert found == {1: None, 2: 3, 3: 2**64 - 3}
 
 
-@pytest.mark.parametrize("inline", [True, False], ids=["schemas", "bare"])
+@both
 def test_a_table_that_has_them_as_bigint_goes_on_so(pipeline: Make, inline: bool) -> None:
     first = change("c", {"id": 1, "n": 1}, 10, inline=inline)
     narrow = start(pipeline, first, **MYSQL, **NARROW)
@@ -109,7 +114,8 @@ def test_records_that_tell_their_schema_are_merged_while_the_database_is_silent(
         made.merge(TABLE)
 
 
-@pytest.mark.parametrize("inline", [True, False], ids=["schemas", "bare"])
+@profiles.in_soak
+@both
 def test_a_table_stops_once_its_server_no_longer_logs_its_changes_in_order(
     pipeline: Make, monkeypatch: pytest.MonkeyPatch, inline: bool
 ) -> None:

@@ -181,6 +181,7 @@ def test_a_change_that_comes_late_takes_its_place_in_the_past(pipeline: Make) ->
     ]
 
 
+@profiles.in_soak
 def test_snapshots_read_again_what_is_there_and_tell_what_no_change_has(pipeline: Make) -> None:
     first = [event("r", row_of(n, "read"), 100, at_ms=AT_MS) for n in (1, 2, 3)]
     made = start(pipeline, *first, at("u", row_of(2, "changed"), 200), **history())
@@ -216,6 +217,7 @@ def test_snapshots_read_again_what_is_there_and_tell_what_no_change_has(pipeline
     ], "and now a change tells why"
 
 
+@profiles.in_soak
 def test_an_update_of_a_row_that_is_not_there_is_refused_by_its_place(pipeline: Make) -> None:
     made = start(pipeline, at("c", row_of(1, "a"), 100), **history())
     made.produce(TABLE, [at("u", row_of(2, "b", PLACEHOLDER), 200)])
@@ -224,6 +226,7 @@ def test_an_update_of_a_row_that_is_not_there_is_refused_by_its_place(pipeline: 
     assert "partition=0 offset=1" in str(refused.value)
 
 
+@profiles.in_soak
 def test_columns_come_and_go_without_a_version_of_their_own(pipeline: Make) -> None:
     wide = history({**WHOLE, "more": "text"})
     made = start(pipeline, at("c", row_of(1, "a"), 100), at("c", row_of(2, "a"), 110), **wide)
@@ -285,6 +288,7 @@ def test_a_history_is_put_in_the_place_of_a_mirror_and_not_the_other_way_round(
     ]  # fmt: skip
 
 
+@profiles.in_soak
 @pytest.mark.parametrize("how", How if profiles.is_soak() else [How.DEATH])
 def test_whatever_fails_each_version_is_there_once(pipeline: Make, how: How) -> None:
     made = start(pipeline, *STORY, **history())
@@ -328,6 +332,7 @@ def places() -> list[int]:
 # ── generated logs ────────────────────────────────────────────────────────────────────────
 
 
+@profiles.in_soak
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_generated_log(pipeline: Make, seed: int) -> None:
     run(pipeline, busy_log(seed, batches=3))

@@ -27,15 +27,13 @@ from cdc_assets_tests.merge.altered_source import (
 from cdc_assets_tests.merge.events import PLACEHOLDER, event
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
 from cdc_assets_tests.pipeline import Message
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
 Value = int | Decimal
 BIG = 3_000_000_000
 SMALL = Kind("int16", "int2", (7, -3))
-OTHERS = pytest.mark.parametrize(
-    ("was", "now"), [(INT, BIGINT), (SMALL, INT)], ids=["another type", "another schema alone"]
-)
 
 
 def form_of(kind: Kind, name: str, *, optional: bool = True) -> Form:
@@ -65,6 +63,7 @@ def sent(
     return in_form(event(op, wired, lsn, commit=lsn - 5, key=key, order=order), form, key)
 
 
+@profiles.in_soak
 def test_a_row_without_a_key_is_found_once_its_decimals_may_be_longer(pipeline: Make) -> None:
     price = Decimal("1.25")
     table = start(pipeline, *(keyless(NUMERIC, "c", price, lsn) for lsn in (10, 20)))
@@ -75,6 +74,7 @@ def test_a_row_without_a_key_is_found_once_its_decimals_may_be_longer(pipeline: 
     assert table.rows(TABLE) == [{"n": price, "name": "a"}]
 
 
+@profiles.in_soak
 def test_a_key_is_found_once_it_may_be_a_longer_decimal(pipeline: Make) -> None:
     one, two, three = Decimal(1), Decimal(2), Decimal("999999999.25")
     first = keyed(NUMERIC, "c", one, "a", 10)
@@ -88,6 +88,7 @@ def test_a_key_is_found_once_it_may_be_a_longer_decimal(pipeline: Make) -> None:
     assert names(table) == {one: "newer"}
 
 
+@profiles.in_soak
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["by its batch", "by another writer"])
 def test_deletes_of_keys_that_need_the_wider_type_are_remembered(
     pipeline: Make, elsewhere: bool
@@ -116,7 +117,11 @@ def test_a_key_is_wider_in_its_first_batch(pipeline: Make) -> None:
     assert names(table) == {1: "a"}
 
 
-@OTHERS
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [pytest.param(INT, BIGINT, marks=profiles.in_soak), (SMALL, INT)],
+    ids=["another type", "another schema alone"],
+)
 def test_a_value_that_is_left_alone_is_not_taken_from_before_changes_in_the_former_partition(
     pipeline: Make, was: Kind, now: Kind
 ) -> None:
@@ -151,8 +156,16 @@ def test_a_table_ordered_by_offsets_stops_once_its_key_has_other_bytes(pipeline:
     assert names(table) == {1: "a", 7: "2"}
 
 
-@OTHERS
-@pytest.mark.parametrize("last", ["u", "d"])
+@pytest.mark.parametrize(
+    ("last", "was", "now"),
+    [
+        ("u", INT, BIGINT),
+        ("d", INT, BIGINT),
+        pytest.param("u", SMALL, INT, marks=profiles.in_soak),
+        pytest.param("d", SMALL, INT, marks=profiles.in_soak),
+    ],
+    ids=[f"{last}-another {what}" for what in ("type", "schema alone") for last in "ud"],
+)
 def test_a_key_whose_bytes_are_others_since_is_not_overwritten_by_its_older_changes(
     pipeline: Make, last: str, was: Kind, now: Kind
 ) -> None:
@@ -176,7 +189,9 @@ def test_a_key_whose_bytes_are_others_since_is_not_overwritten_by_its_older_chan
     assert names(table) == {1: "7"} | ({7: "newest"} if last == "u" else {})
 
 
-@pytest.mark.parametrize("order", [1, None], ids=["numbered", "by content"])
+@pytest.mark.parametrize(
+    "order", [pytest.param(1, marks=profiles.in_soak), None], ids=["numbered", "by content"]
+)
 def test_an_event_sent_again_counts_once_though_its_columns_are_others_by_now(
     pipeline: Make, order: int | None
 ) -> None:
@@ -190,6 +205,7 @@ def test_an_event_sent_again_counts_once_though_its_columns_are_others_by_now(
     assert sorted(int(str(row["n"])) for row in table.rows(TABLE)) == [8, 9, BIG]
 
 
+@profiles.in_soak
 def test_a_changelog_that_is_replayed_has_each_change_once_whatever_its_columns_are_by_now(
     pipeline: Make,
 ) -> None:
