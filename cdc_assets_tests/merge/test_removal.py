@@ -148,9 +148,8 @@ STEPS = (
 @pytest.mark.timeout(1800)
 def test_a_reset_may_be_killed_at_each_step_and_run_again(operator: Operator) -> None:
     """`make soak` does so in all ways at each step; here it dies between two tables."""
-    ways = list(How)
     for point, nth in STEPS if profiles.is_soak() else STEPS[4:5]:
-        for how in ways if profiles.is_soak() else [How.DEATH]:
+        for how in How if profiles.is_soak() else [How.DEATH]:
             with faults(Fault(point, how, nth)) as hook:
                 try:
                     operator.reset()
