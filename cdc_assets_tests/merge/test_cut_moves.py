@@ -169,6 +169,7 @@ def test_one_event_that_changes_the_key_moves_the_row(
     assert made.by_key(TABLE) == {**expected, 5: row(5, "five", 70)}, "sent again, and late"
 
 
+@profiles.in_soak
 def test_one_event_takes_a_large_value_from_its_own_image(pipeline: Make) -> None:
     made = start(pipeline, event("c", row(1, LARGE), 10, commit=9))
     made.produce(TABLE, [changed(row(1, LARGE), row(2, PLACEHOLDER, 20), 20, keyed_by=2)])

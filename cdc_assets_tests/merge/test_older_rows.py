@@ -46,6 +46,7 @@ def test_a_default_is_in_older_rows_and_in_records_from_before_it(
     assert {key: row["n"] for key, row in table.by_key(TABLE).items()} == expected, "filled once"
 
 
+@profiles.in_soak
 def test_a_default_that_looks_like_a_variable_is_a_text(pipeline: Make) -> None:
     table = start(pipeline, older(1, 10))
     greeting = "Hello ${name}, ${env:PATH}"

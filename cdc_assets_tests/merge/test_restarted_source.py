@@ -271,6 +271,7 @@ def test_the_first_transaction_after_a_restore_is_not_ignored_either(pipeline: M
     assert names(made) == {1: "first", 2: "two", 3: "three"}
 
 
+@profiles.in_soak
 def test_in_flight_beside_its_own_snapshot_in_the_first_batch(pipeline: Make) -> None:
     read = [event("r", {"id": id_, "name": "read"}, 890_000) for id_ in (1, 2)]
     in_flight = event("u", {"id": 2, "name": "in flight"}, 880_000, at_ms=AT_MS + 9 * MINUTE)

@@ -86,6 +86,7 @@ def test_a_column_that_is_new_has_no_sign_either(pipeline: Make) -> None:
     assert found == {1: None, 2: 3, 3: 2**64 - 3}
 
 
+@profiles.in_soak
 @both
 def test_a_table_that_has_them_as_bigint_goes_on_so(pipeline: Make, inline: bool) -> None:
     first = change("c", {"id": 1, "n": 1}, 10, inline=inline)

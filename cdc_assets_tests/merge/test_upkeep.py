@@ -215,6 +215,7 @@ def test_batches_leave_files_alone_where_that_is_switched_off(pipeline: Make) ->
     assert sizes(world.pipeline, target(world.pipeline))[0] > SMALL_FILES
 
 
+@profiles.in_soak
 def test_branches_of_dead_writers_go_and_others_stay(pipeline: Make) -> None:
     world = started(pipeline, maintenance=BY_HAND)
     made = world.pipeline
