@@ -71,7 +71,7 @@ def batches(world: World, count: int) -> None:
 def test_a_table_has_fewer_files_and_snapshots_and_goes_on(pipeline: Make) -> None:
     world = started(pipeline, maintenance=BY_HAND)
     made = world.pipeline
-    batches(world, 6)
+    batches(world, 9)
     name, side = target(made), side_name(target(made))
     before = {each: sizes(made, each) for each in (name, side)}
     published = made.lake.history(name, 2)
