@@ -18,7 +18,7 @@ from cdc_assets.merge import BatchResult, Replicator
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
 from cdc_assets_tests.toy import profiles
 
-pytestmark = [pytest.mark.stack, profiles.in_soak]
+pytestmark = pytest.mark.stack
 
 TABLE = "readings"
 BATCH = 250
@@ -41,6 +41,7 @@ def metered(stack: LocalStack, stack_config: ReplicationConfig) -> Iterator[Repl
         yield database
 
 
+@profiles.in_soak
 def test_of_two_threads_exactly_one_publishes_each_range(
     metered: Replicated, spark_endpoint: SparkEndpoint
 ) -> None:
