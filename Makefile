@@ -82,6 +82,7 @@ else ifdef STACK
 	  cdc_assets_tests/databases/test_mysql_reading.py \
 	  cdc_assets_tests/merge/test_shared_reading.py \
 	  cdc_assets_tests/merge/test_shards.py cdc_assets_tests/merge/test_restarted_source.py \
+	  cdc_assets_tests/merge/test_where_snapshots_begin.py \
 	  cdc_assets_tests/stack/semantics cdc_assets_tests/orchestration/test_waiting.py \
 	  cdc_assets_tests/merge/test_two_writers.py cdc_assets_tests/merge/test_restart_look.py \
 	  cdc_assets_tests/merge/test_keys.py cdc_assets_tests/formats/test_canal.py \

@@ -54,8 +54,9 @@ def cases() -> list[Any]:
 
 
 def _is_usual(case: dict[str, Any], how: str) -> bool:
-    """Without a soak a case is merged whole, and in its batches if these are few."""
-    return how == "whole" or (how == "batches" and len(case["batches"]) < FEW)
+    """Without a soak a short case is merged whole, and any in its batches if these are few."""
+    is_short = _messages(case) < LONG
+    return (how == "whole" and is_short) or (how == "batches" and len(case["batches"]) < FEW)
 
 
 def packed_cases() -> list[Any]:

@@ -133,6 +133,7 @@ def test_a_table_that_comes_late_reads_up_to_the_others_alone(pipeline: Make) ->
     assert topic.rows()[USERS] == [(1, "a"), (2, "a"), (3, "a"), (7, "a")]
 
 
+@profiles.in_soak
 @of_all(MAXWELL, PACKETS, CANAL)
 def test_a_table_that_is_ahead_takes_its_own_part(pipeline: Make, dialect: Dialect) -> None:
     """Whatever is told of its batch is of its own ranges."""

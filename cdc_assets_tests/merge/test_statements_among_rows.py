@@ -382,6 +382,7 @@ def test_a_copy_that_takes_the_name_is_the_table(pipeline: Make) -> None:
 # ── TiCDC ────────────────────────────────────────────────────────────────────────────────
 
 
+@profiles.in_soak
 def test_commit_timestamps_tell_in_all_partitions_where_a_table_begins(pipeline: Make) -> None:
     made = pipeline(format="canal-json", recreated_table="truncate")
     made.shared = {TABLE: TOPIC}

@@ -59,6 +59,7 @@ def run(
     )  # fmt: skip
 
 
+@in_soak
 def test_tables_of_a_run_read_their_topic_once(
     make: Callable[..., Pipeline], instance_in_memory: dg.DagsterInstance
 ) -> None:

@@ -135,6 +135,7 @@ def require_written_after_a_rebuild_and_a_backfill(database: Replicated, spark: 
     assert said(told)["keys/only_in_lake"] == said(told)["keys_that_differ"] == 1
 
 
+@in_soak
 def test_of_a_history_the_current_versions_are_compared_and_a_changelog_is_left_out(
     database: Replicated, spark: Session
 ) -> None:

@@ -8,6 +8,7 @@ from cdc_assets.changes.position import Floors
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.pipeline import Message, Pipeline
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
@@ -34,10 +35,11 @@ def begun(table: Pipeline) -> Floors:
     [
         ([read(1, 0), read(2, 1)], {0: ((0, FIRST),), 1: ((0, FIRST),)}),
         ([read(1, 0), made(3, 1), read(2, 1)], {0: ((0, FIRST),), 1: ((1, FIRST),)}),
-        ([read(1, 0), made(3, 1)], {0: ((0, FIRST),), 1: ()}),
-        (
+        pytest.param([read(1, 0), made(3, 1)], {0: ((0, FIRST),), 1: ()}, marks=profiles.in_soak),
+        pytest.param(
             [read(1, 0), read(2, 1), read(1, 0, SECOND), read(2, 1, SECOND)],
             dict.fromkeys((0, 1), ((0, FIRST), (1, SECOND))),
+            marks=profiles.in_soak,
         ),
     ],
     ids=["at once", "behind a change", "not there yet", "two in one batch"],
@@ -46,6 +48,7 @@ def test_in_the_first_batch(pipeline: Make, log: list[Message], starts: Floors) 
     assert begun(start(pipeline, *log, partitions=2)) == starts
 
 
+@profiles.in_soak
 def test_in_later_batches(pipeline: Make) -> None:
     table = start(pipeline, read(1, 0), made(3, 1), partitions=2)
     table.produce(TABLE, [read(2, 1), read(3, 0)])
