@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -20,7 +21,7 @@ from cdc_assets.merge.fold.lost import watched
 from cdc_assets.merge.fold.newest import newest_by_key
 from cdc_assets.merge.fold.restarts import RestartWatch
 from cdc_assets.merge.fold.summary import Counted, counted_by_partition, summarized
-from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver, Watched
+from cdc_assets.merge.intake.observe import FEW_SCHEMAS, BatchFigures, BatchObserver, Watched
 from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import BatchPlan
@@ -66,6 +67,10 @@ class Reader:
                     asked = counted_by_partition(frame)
                     rows, read = asked.collect(), folding if small else asked
             folded, figures = summarized(frame, rows), self._figures(observer, folding, read)
+            if figures.has_more_key_schemas:
+                with steps.step("look at the schemas of keys"):
+                    schemas = batch.changes.key_schemas(FEW_SCHEMAS)
+                figures = replace(figures, key_schemas=schemas)
             yield Pass(batch, knowledge, folded, figures)
 
     def changes_of(self, batch: PlannedBatch, knowledge: Knowledge, part: Part) -> DataFrame:
@@ -85,6 +90,7 @@ class Reader:
 
     def _observer(self, batch: PlannedBatch) -> BatchObserver:
         plan, decoder = batch.plan, batch.decoder
+        before = plan.published.carried.key_schemas if plan.published else ()
         suspicion = self._watch.suspicion() if self._watch else None
         return BatchObserver(
             plan.entry.topic,
@@ -94,6 +100,7 @@ class Reader:
             Watched(
                 others=decoder.format.has_many_tables,
                 key_schemas=plan.watches_keys and decoder.tells_key_schema,
+                counts_key_schemas=len(before) > 1,
                 snapshot=order_of(plan.layout.scheme).has_floors and plan.may_begin_snapshot,
             ),
             pardoned=[each.sent_as for each in decoder.doubtful],
