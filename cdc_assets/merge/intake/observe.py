@@ -43,9 +43,7 @@ FEW_SCHEMAS: Final = 16
 """So many schemas of keys are told at most."""
 _MOST_SCHEMAS: Final = 1 << 10
 _AGES: Final = 100_000
-_ONLY_OBSERVED: Final = (
-    *("kind", "unlike", "paired", "pair", "suspicious", "key_schema", "begins"),
-)
+_ONLY_OBSERVED: Final = ("kind", "unlike", "paired", "pair", "suspicious", "key_schema", "begins")
 _UNTIMED: Final = _AGES - 1
 
 
