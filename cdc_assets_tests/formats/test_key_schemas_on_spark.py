@@ -38,6 +38,22 @@ def test_json_is_told_by_the_schema_before_its_payload(spark: Session) -> None:
     assert bare is scalar is none is None
 
 
+@pytest.mark.parametrize(
+    ("key", "number"),
+    [
+        (b'{"schema":{"a":1},"payload":{"id":1}}', -1916890215789977109),
+        (b'{"schema": {"a":1}, "payload" : {"id":1}}', 8584677054574007244),
+        (b'{"schema":{"f":"payload"},"payload":{"a":5,"payload":7}}', 1376536914992034477),
+        (b'{"schema":{"a":1},"payload":"\\"payload\\""}', -1916890215789977109),
+        (b'{"schema":{"a":1}', None),
+        (b'"payload"{"schema":{', None),
+    ],
+)
+def test_a_schema_keeps_its_number(spark: Session, key: bytes, number: int | None) -> None:
+    """Publishes have it: with another one, each table would have had keys of two schemas."""
+    assert numbers(spark, key_schemas.of_json(), key) == [number]
+
+
 def test_avro_is_told_by_the_id_before_its_data(spark: Session) -> None:
     def short(number: int, data: bytes) -> bytes:
         return b"\0" + number.to_bytes(4, "big") + data
