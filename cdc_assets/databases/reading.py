@@ -16,16 +16,16 @@ from cdc_assets.databases.rows import Range, SourceRows
 from cdc_assets.errors import ConfigError
 from cdc_assets.schema.comparing import Comparison, Form, Key
 
-KEY: Final = "cdc_w"
-"""Columns ``cdc_w0``, …: the texts of a row's key."""
+KEY: Final = "_cdc_assets_w"
+"""Columns ``_cdc_assets_w0``, …: the texts of a row's key."""
 
-TOLD: Final = "cdc_v"
-"""Columns ``cdc_v0``, …: what the lake's values are made of, of each compared column."""
+TOLD: Final = "_cdc_assets_v"
+"""Columns ``_cdc_assets_v0``, …: what the lake's values are made of, of each compared column."""
 
-DIGEST: Final = "cdc_md5"
+DIGEST: Final = "_cdc_assets_md5"
 """Column: of all compared columns."""
 
-LARGE: Final = "cdc_large"
+LARGE: Final = "_cdc_assets_large"
 """Column: the digest of the columns of `TableReading.omitted`."""
 
 _FIXED: Final = frozenset({Form.BOOLEAN, Form.INTEGER, Form.FLOATING, Form.DAYS, Form.MICROS})

@@ -86,7 +86,9 @@ def test_the_worst_names_are_merged_under_the_warehouse(pipeline: Make) -> None:
         )
 
 
-@pytest.mark.parametrize("name", ["_cdc_position", "_file", "", "a\x00b"], ids=ascii)
+@pytest.mark.parametrize(
+    "name", ["_cdc_position", "_CDC_TS", "_cdc_assets_w0", "_file", "", "a\x00b"], ids=ascii
+)
 def test_a_column_that_cannot_be_stored_is_refused(pipeline: Make, name: str) -> None:
     made = pipeline()
     made.create_topic(TABLE)

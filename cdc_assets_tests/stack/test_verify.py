@@ -195,8 +195,10 @@ KEYS = (
     " md5(n::text)::uuid, '1969-12-25 23:59:59.999999+00'::timestamptz + n * interval '1 hour',"
     " n / 8.0 - 3, DATE '1969-12-20' + n, chr(97 + n % 3), decode(lpad(to_hex(n), 8, '0'), 'hex'),"
     " n % 2 = 0, -9000000000000000000 + n, 'secret ' || n, NULL FROM generate_series(1, 300) AS n",
-    "CREATE TABLE kept (id int PRIMARY KEY, note text)",
-    "INSERT INTO kept SELECT n, 'n' FROM generate_series(1, 50) AS n",
+    "CREATE TABLE kept (id int PRIMARY KEY, note text, cdc_w0 text, cdc_v0 text, cdc_text_0 text,"
+    " cdc_exists bool, cdc_position int, cdc_kept text, cdc_md5 text)",
+    "INSERT INTO kept SELECT n, 'n', 'w', 'v', 't', false, 7, 'k', 'm'"
+    " FROM generate_series(1, 50) AS n",
     "CREATE TABLE bag (n int, word text)",
     "ALTER TABLE bag REPLICA IDENTITY FULL",
     "INSERT INTO bag SELECT n % 7, 'w' FROM generate_series(1, 50) AS n",
@@ -253,6 +255,9 @@ def test_keys_of_all_kinds_masks_soft_deletes_and_rows_without_key(
         assert found(report) == {Corruption("15", Kind.ONLY_IN_LAKE), *missing}
         for each in ("keys", "kept"):
             assert verified(database, spark, each).is_proven
+        named = "cdc_w0, cdc_v0, cdc_text_0, cdc_exists, cdc_position, cdc_kept, cdc_md5"
+        values = spark().sql(f"SELECT {named} FROM {kept} WHERE id >= 10").distinct().collect()
+        assert [tuple(each) for each in values] == [("w", "v", "t", False, 7, "k", "m")]
         first = f"(SELECT min(_cdc_position) FROM {bag})"
         spark().sql(f"DELETE FROM {bag} WHERE _cdc_position = {first}")
         left = spark().table(bag).count()

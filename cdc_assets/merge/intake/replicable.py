@@ -13,7 +13,7 @@ from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.order import order_of
 from cdc_assets.formats.sample import Refusal
 from cdc_assets.log.kafka import KafkaLog
-from cdc_assets.merge.statements.sql import ALL_OWN_COLUMNS, RESERVED
+from cdc_assets.merge.statements.sql import ALL_OWN_COLUMNS, HELPERS, RESERVED
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.overrides import require_column
@@ -142,8 +142,10 @@ def sharded(entry: TableEntry, schema: TableSchema) -> TableSchema:
 
 
 def _is_reserved(name: str, own: Collection[str]) -> bool:
-    reserved = {*own, *RESERVED, ""}
-    return name in reserved or _is_no_text(name)
+    """Returns whether the lake cannot have a name; Spark does not tell ``A`` from ``a``."""
+    plain = name.casefold()
+    is_ours = plain in own or plain.startswith(HELPERS)
+    return is_ours or name in {*RESERVED, ""} or _is_no_text(name)
 
 
 def _is_no_text(name: str) -> bool:

@@ -49,7 +49,7 @@ _RECENT: Final = timedelta(hours=1)
 """So long ago a table begins where nothing else tells: a connector may send its last changes again,
 and the log must still hold what comes after the beginning once all rows are read."""
 
-_HELD: Final = "cdc_held"
+_HELD: Final = f"{sql.HELPERS}held"
 
 ColumnsOfSource = Callable[[TableSchema], frozenset[str]]
 """Those of some columns that the source has."""

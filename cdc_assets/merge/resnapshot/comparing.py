@@ -20,12 +20,13 @@ from cdc_assets.databases.reading import DIGEST, KEY, LARGE, TOLD
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.verifying.canonical import digest, of_told
-from cdc_assets.merge.verifying.lake_rows import LakeRows
+from cdc_assets.merge.verifying.lake_rows import TEXT, LakeRows
 from cdc_assets.merge.verifying.putting import AT, EXISTS
 from cdc_assets.schema.comparing import Comparison, Key
 
-_STATE: Final = "cdc_state"
-_HELD: Final = "cdc_held"
+_STATE: Final = f"{sql.HELPERS}state"
+_DELETED: Final = f"{sql.HELPERS}deleted_since"
+_HELD: Final = f"{sql.HELPERS}held"
 
 
 class State(StrEnum):
@@ -87,9 +88,9 @@ def compare(
     newer = F.coalesce(F.col("position") > at, F.lit(False))
     deleted = lake.deleted_above(position)
     if deleted is not None:
-        marked = F.broadcast(deleted.withColumn("cdc_deleted_since", F.lit(True)))
+        marked = F.broadcast(deleted.withColumn(_DELETED, F.lit(True)))
         joined = joined.join(marked, keys, "left")
-        newer = newer | F.coalesce(F.col("cdc_deleted_since"), F.lit(False))
+        newer = newer | F.coalesce(F.col(_DELETED), F.lit(False))
     exists = F.col(DIGEST).isNotNull()
     values = [F.col(f"{TOLD}{n}") for n in range(len(comparison.columns))]
     found = pinned(
@@ -116,7 +117,7 @@ def untouched(told: DataFrame, lake: LakeRows, comparison: Comparison, position:
     """Returns the rows to be put whose keys were not merged meanwhile; pinned."""
     keys = _keys(comparison)
     at = F.lit(bytes.fromhex(position))
-    texts = [F.col(f"cdc_text_{n}").alias(name) for n, name in enumerate(keys)]
+    texts = [F.col(f"{TEXT}{n}").alias(name) for n, name in enumerate(keys)]
     since = lake.with_texts().where(F.col(sql.POSITION) > at).select(*texts)
     left = told.join(since, keys, "left_anti")
     deleted = lake.deleted_above(position)

@@ -19,11 +19,11 @@ from pyspark.sql.types import StructField
 
 from cdc_assets.merge.statements import sql
 
-HELD: Final = "cdc_held"
+HELD: Final = f"{sql.HELPERS}held"
 """Column: whether the new types can hold all of a row's values."""
 
-_RANK: Final = "cdc_rank"
-_WAS: Final = "cdc_was"
+_RANK: Final = f"{sql.HELPERS}rank"
+_WAS: Final = f"{sql.HELPERS}was"
 
 
 def rows_to_keep(old: DataFrame, new: DataFrame, key: Sequence[str], position: bytes) -> DataFrame:

@@ -25,8 +25,8 @@ from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.verifying.canonical import canonical
 from cdc_assets.schema.comparing import Comparison, Key
 
-_WHOLE: Final = "cdc_is_whole"
-_TOLD: Final = "cdc_is_told"
+_WHOLE: Final = f"{sql.HELPERS}is_whole"
+_TOLD: Final = f"{sql.HELPERS}is_told"
 
 
 @dataclass(frozen=True, slots=True)

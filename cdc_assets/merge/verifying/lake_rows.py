@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.mode import Mode
+from cdc_assets.databases.reading import KEY
 from cdc_assets.lake import Lake
 from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.plan.plan import BatchPlan
@@ -24,6 +25,10 @@ from cdc_assets.merge.tables.side import SideTable
 from cdc_assets.merge.verifying.canonical import canonical, digest, in_order, of_canonical
 from cdc_assets.schema.comparing import Compared, Comparison, Key, Sum
 
+TEXT: Final = f"{sql.HELPERS}text_"
+"""Columns of this name and a number: the texts of a row's key, beside the row."""
+_PLACE: Final = f"{sql.HELPERS}key_"
+_BOUNDS: Final = f"{sql.HELPERS}bounds"
 _FIRST: Final = (1, 15)
 _SECOND: Final = (16, 15)
 """Hexadecimal digits of a digest: 60 bits each, which all databases add up exactly."""
@@ -150,8 +155,8 @@ class LakeRows:
         return _with_keys(self._all(), self.keys_frame(keys), self._of.key)
 
     def with_texts(self) -> DataFrame:
-        """Returns all rows, as the lake has them, with their keys' texts (``cdc_text_0``, …)."""
-        texts = {f"cdc_text_{n}": canonical(each) for n, each in enumerate(self._of.key)}
+        """Returns all rows, as the lake has them, with their keys' texts (`TEXT`)."""
+        texts = {f"{TEXT}{n}": canonical(each) for n, each in enumerate(self._of.key)}
         return self._all().withColumns(texts)
 
     def within(self, start: Key | None, end: Key | None) -> LakeRows:
@@ -163,20 +168,20 @@ class LakeRows:
     def states(self, large: Sequence[Compared]) -> DataFrame:
         """Returns for each key the number of its rows and of living ones, with their digests.
 
-        Columns: ``cdc_w0``, …, ``rows``, ``living``, ``position`` (the highest), ``md5``, and
+        Columns: `KEY`, ``rows``, ``living``, ``position`` (the highest), ``md5``, and
         ``large``, the digest of some columns.
         """
         is_living = (
             ~F.coalesce(F.col(sql.DELETED), F.lit(False)) if self._plan.soft else F.lit(True)
         )
         rows = self._all().select(
-            *(canonical(each).alias(f"cdc_w{n}") for n, each in enumerate(self._of.key)),
+            *(canonical(each).alias(f"{KEY}{n}") for n, each in enumerate(self._of.key)),
             F.col(sql.POSITION).alias("position"),
             is_living.alias("is_living"),
             digest(self._of.columns).alias("md5"),
             digest(large).alias("large"),
         )
-        keys = [f"cdc_w{n}" for n in range(len(self._of.key))]
+        keys = [f"{KEY}{n}" for n in range(len(self._of.key))]
         return rows.groupBy(*keys).agg(
             F.count("*").alias("rows"),
             F.count_if("is_living").alias("living"),
@@ -186,7 +191,7 @@ class LakeRows:
         )
 
     def deleted_above(self, position: str) -> DataFrame | None:
-        """Returns ``cdc_w0``, … of deletes remembered with a higher position; None if none is."""
+        """Returns the `KEY` columns of deletes remembered with a higher position; None without."""
         plan = self._plan
         carried = plan.published.carried if plan.published else Carried()
         if plan.soft or carried.max_tombstone <= position:
@@ -197,12 +202,12 @@ class LakeRows:
             return None
         newer = entries.where(F.col(sql.POSITION) > F.lit(bytes.fromhex(position)))
         remembered = [_as_remembered(each) for each in self._of.key]
-        texts = (canonical(each).alias(f"cdc_w{n}") for n, each in enumerate(remembered))
+        texts = (canonical(each).alias(f"{KEY}{n}") for n, each in enumerate(remembered))
         return newer.select(*texts).distinct()
 
     def keys_frame(self, keys: Sequence[Key]) -> DataFrame:
-        """Returns the texts of keys, as ``cdc_w0``, ``cdc_w1``, …."""
-        names = ", ".join(f"cdc_w{n} string" for n in range(len(self._of.key)))
+        """Returns the texts of keys, as `KEY` and their number."""
+        names = ", ".join(f"{KEY}{n} string" for n in range(len(self._of.key)))
         return self._spark.createDataFrame([*keys], names)
 
     # ── parts ────────────────────────────────────────────────────────────────────────────
@@ -244,8 +249,8 @@ class LakeRows:
         return self._plan.mode is Mode.HISTORY
 
     def _hashed(self) -> DataFrame:
-        texts = (canonical(each).alias(f"cdc_text_{n}") for n, each in enumerate(self._of.key))
-        places = (in_order(each).alias(f"cdc_key_{n}") for n, each in enumerate(self._of.key))
+        texts = (canonical(each).alias(f"{TEXT}{n}") for n, each in enumerate(self._of.key))
+        places = (in_order(each).alias(f"{_PLACE}{n}") for n, each in enumerate(self._of.key))
         return self._living().select(*texts, *places, digest(self._of.columns).alias("md5"))
 
     def _bucketed(self, rows: DataFrame, bounds: Sequence[Key]) -> DataFrame:
@@ -254,11 +259,11 @@ class LakeRows:
             return rows.withColumn("bucket", F.lit(0))
         own = F.struct(
             *(
-                of_canonical(F.col(f"cdc_w{n}"), each).alias(f"cdc_key_{n}")
+                of_canonical(F.col(f"{KEY}{n}"), each).alias(f"{_PLACE}{n}")
                 for n, each in enumerate(self._of.key)
             )
         )
-        listed = F.array_sort(F.collect_list(own)).alias("cdc_bounds")
+        listed = F.array_sort(F.collect_list(own)).alias(_BOUNDS)
         mine = rows.crossJoin(F.broadcast(self.keys_frame(bounds).agg(listed)))
         return mine.withColumn("bucket", _bisected(len(bounds), len(self._of.key)))
 
@@ -273,7 +278,7 @@ class LakeRows:
 
     @property
     def _key_texts(self) -> list[Expression]:
-        return [F.col(f"cdc_text_{n}") for n in range(len(self._of.key))]
+        return [F.col(f"{TEXT}{n}") for n in range(len(self._of.key))]
 
     def _deletes(self, keys: Sequence[Key], carried: Carried) -> dict[Key, str]:
         """Returns remembered deletes; where deleted rows are kept, their positions do instead."""
@@ -296,8 +301,8 @@ class LakeRows:
 
 def _with_keys(rows: DataFrame, keys: DataFrame, of: Sequence[Compared]) -> DataFrame:
     """Returns the rows whose keys are among some, with the texts of their keys."""
-    named = rows.withColumns({f"cdc_text_{n}": canonical(each) for n, each in enumerate(of)})
-    same = [named[f"cdc_text_{n}"] == keys[f"cdc_w{n}"] for n in range(len(of))]
+    named = rows.withColumns({f"{TEXT}{n}": canonical(each) for n, each in enumerate(of)})
+    same = [named[f"{TEXT}{n}"] == keys[f"{KEY}{n}"] for n in range(len(of))]
     condition = same[0]
     for each in same[1:]:
         condition = condition & each
@@ -314,7 +319,7 @@ def _as_remembered(compared: Compared) -> Compared:
 def _bisected(bounds: int, key: int) -> Expression:
     """Returns SQL that finds a bucket by halving the remaining bounds with each step."""
     steps = [1 << n for n in reversed(range(bounds.bit_length()))]
-    own = ", ".join(f"'cdc_key_{n}', cdc_key_{n}" for n in range(key))
-    inside = f"at + step <= {bounds} AND cdc_bounds[at + step - 1] <= named_struct({own})"
+    own = ", ".join(f"'{_PLACE}{n}', {_PLACE}{n}" for n in range(key))
+    inside = f"at + step <= {bounds} AND {_BOUNDS}[at + step - 1] <= named_struct({own})"
     listed = ", ".join(map(str, steps))
     return F.expr(f"aggregate(array({listed}), 0, (at, step) -> IF({inside}, at + step, at))")

@@ -3,9 +3,9 @@
 The callers prove which rows may be put in, and at which position
 (`cdc_assets.merge.verifying.repair`, `cdc_assets.merge.resnapshot.wave`).
 
-The rows are a frame: the texts of the keys (``cdc_w0``, …), the source's values from which the
-columns are made (``cdc_v0``, …), whether the source has the row (``cdc_exists``), and the row's
-new position (``cdc_position``).
+The rows are a frame: the texts of the keys (`KEY` and a number), the source's values from which the
+columns are made (`TOLD` and a number), whether the source has the row (`EXISTS`), and the row's new
+position (`AT`).
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.tables.side import SideTable
 from cdc_assets.merge.tables.tombstones import Tombstones
 from cdc_assets.merge.verifying.canonical import of_told
-from cdc_assets.merge.verifying.lake_rows import LakeRows
+from cdc_assets.merge.verifying.lake_rows import TEXT, LakeRows
 from cdc_assets.merge.verifying.way import Way
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Comparison
 
-EXISTS = "cdc_exists"
-AT = "cdc_position"
+EXISTS = f"{sql.HELPERS}exists"
+AT = f"{sql.HELPERS}at"
+_KEPT = f"{sql.HELPERS}kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +189,7 @@ class _Rows:
         """Returns the lake's rows of the keys, as they are before anything is written."""
         keys = sent(told.select(*self._keys, EXISTS, AT), count)
         pairs = range(len(self._of.key))
-        same = [F.col(f"cdc_text_{n}") == F.col(f"{KEY}{n}") for n in pairs]
+        same = [F.col(f"{TEXT}{n}") == F.col(f"{KEY}{n}") for n in pairs]
         return pinned(self._rows.with_texts().join(keys, same))
 
     def vanished(self, there: DataFrame) -> DataFrame:
@@ -201,7 +202,7 @@ class _Rows:
 
     def put(self, told: DataFrame, there: DataFrame) -> DataFrame:
         """Returns the rows to append, with the lake's columns."""
-        kept = there.dropDuplicates(self._keys).withColumn("cdc_kept", F.lit(True))
+        kept = there.dropDuplicates(self._keys).withColumn(_KEPT, F.lit(True))
         same = [F.col(f"t.{name}") == F.col(f"r.{name}") for name in self._keys]
         joined = told.alias("t").join(kept.alias("r"), same, "left")
         if not self._plan.soft:
