@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.formats.envelope import Image, if_any
+from cdc_assets.formats.envelope import Image, if_any, no_text
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.lacking import named_now, texts
 from cdc_assets.formats.record_json import (
@@ -148,21 +148,33 @@ def strange(names: Expression, spec: ReadSpec) -> Expression:
 def rejection(document: Expression, columns: Mapping[str, tuple[Column, ...]]) -> Expression:
     """Returns the reason why a record cannot be read as a message; NULL if it can.
 
+    It is the same for all tables of a topic: a message that can be read may be another table's.
+
     Args:
         document: from `message_of`.
         columns: those given to `message_of`.
     """
     names = (names_in(document, each) for each in (_ALL, *columns))
-    is_kept = F.lit(True)
-    if any(map(_nested, columns.values())):
-        is_kept = is_readable(document.getField(_JSON)) | ~_may_be_nested(columns)
     return F.coalesce(
         F.when(F.col("value").isNull(), "it has no value"),
         unread(document.getField(_READ)),
-        F.when(body_of(document).isNull(), "not a JSON object")
-        .when(~is_kept, "a value of type JSON that cannot be kept")
-        .when(any_of(map(_has_twice, names)), "a field is there twice"),
+        F.when(body_of(document).isNull(), "not a JSON object").when(
+            any_of(map(_has_twice, names)), "a field is there twice"
+        ),
     )
+
+
+def unkept(document: Expression, columns: Mapping[str, tuple[Column, ...]]) -> Expression:
+    """Returns the reason why a message of this table cannot be kept; NULL if it can.
+
+    Args:
+        document: from `message_of`.
+        columns: those given to `message_of`.
+    """
+    if not any(map(_nested, columns.values())):
+        return no_text()
+    is_kept = is_readable(document.getField(_JSON)) | ~_may_be_nested(columns)
+    return F.when(~is_kept, "a value of type JSON that cannot be kept")
 
 
 def other_table(

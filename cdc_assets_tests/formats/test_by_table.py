@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cdc_assets.formats.format import Format
 from cdc_assets_tests.formats import canal
-from cdc_assets_tests.formats.decoding import Bytes, table_of
+from cdc_assets_tests.formats.decoding import Bytes, decoded, table_of
 from cdc_assets_tests.formats.fuzz import require_apart
 from cdc_assets_tests.formats.messages import format_named, maxwell, ogg
 from cdc_assets_tests.formats.test_fuzz_canal import MESSAGES, TYPES, broken_packets, flat, row
@@ -78,6 +78,26 @@ def test_a_table_is_told_what_it_would_tell_itself(
     odd = _odd(fmt, [*good, *of(others)])
     found = require_apart(spark, fmt, table_of(fmt, good), [*good, *of(others)], count=300, odd=odd)
     assert found > 30
+
+
+@pytest.mark.parametrize(
+    ("name", "mine", "others"),
+    [("maxwell-json", said(MINE), said(OTHER)), ("ogg-json", done(MINE), done(OTHER))],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_what_one_table_could_not_keep_is_no_concern_of_another(
+    spark: Session, name: str, mine: list[Message], others: list[Message]
+) -> None:
+    """A column that both have: text that may be JSON in the one, a long number in the other."""
+    fmt, good = format_named(name), of(mine)
+    texts = [(each.value or b"").replace(b'"x"', b'{"n":%s}' % (b"9" * 5_000)) for each in others]
+    strange = [Bytes(each.key, text) for each, text in zip(others, texts, strict=True)]
+    changes = decoded(spark, fmt, table_of(fmt, good), [*good, *strange])
+    told = [
+        changes[at][0] for at in range(len(good), len(changes)) if b'{"n":' in texts[at - len(good)]
+    ]
+    assert told
+    assert {(row["op"], row["reject"]) for row in told} == {("other", None)}
 
 
 def _odd(fmt: Format, good: list[Bytes]) -> st.SearchStrategy[Bytes] | None:

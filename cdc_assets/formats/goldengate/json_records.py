@@ -80,7 +80,10 @@ def envelope(document: Expression, spec: ReadSpec, zone: str | None) -> Envelope
         source=_source(message, spec, zone),
         ordinal=F.lit(None).cast("bigint"),
         reject=F.coalesce(
-            unread, _rejection(message, op), F.when(is_update & moved & is_partial, _PARTIAL_MOVE)
+            unread,
+            images.unkept(document, _columns(spec)),
+            _rejection(message, op),
+            F.when(is_update & moved & is_partial, _PARTIAL_MOVE),
         ),
         other_table=F.when(
             unread.isNull(),

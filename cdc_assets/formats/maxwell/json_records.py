@@ -51,7 +51,9 @@ def envelope(document: Expression, spec: ReadSpec) -> Envelope:
         record_key=Image(F.lit(False), lambda _: no_text()),
         source=_source(F.when(is_change, message.getField("ts")), spec),
         ordinal=F.lit(None).cast("bigint"),
-        reject=F.coalesce(unread, _rejection(message, op, is_change)),
+        reject=F.coalesce(
+            unread, images.unkept(document, _columns(spec)), _rejection(message, op, is_change)
+        ),
         other_table=F.when(
             unread.isNull() & ~op.eqNullSafe(STATEMENT),
             images.other_table(database, table, spec.table, is_change),
