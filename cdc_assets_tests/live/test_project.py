@@ -110,6 +110,9 @@ def dagster_dev(project: Path) -> Iterator[dg.DagsterInstance]:
         "CDC_ASSETS_WEBSERVER": f"http://127.0.0.1:{port}",
     }  # fmt: skip
     command = ["-m", "dagster", "dev", "-m", "shop_platform.definitions", "-h", "127.0.0.1"]
+    # Two processes that make Dagster's database at once spoil it, and this one looks into it too.
+    with dg.DagsterInstance.from_config(str(project)) as instance:
+        instance.get_runs_count()
     # What a worker ignores, its programs ignore too, and this one is to stop by SIGINT.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with (project / "dagster.log").open("w") as log:
