@@ -214,7 +214,6 @@ def test_a_table_that_was_made_for_one_takes_no_others(pipeline: Callable[..., P
     assert alone.by_key(ONE) == {1: {"id": 1, "name": "a"}}
 
 
-@profiles.in_soak
 def test_one_is_built_anew_while_the_others_go_on(shards: Callable[..., Pipeline]) -> None:
     made = shards(
         [created(1, "a", 10), created(2, "b", 20), *deleted(2, 30)], [created(1, "A", 10)]

@@ -39,7 +39,8 @@ def with_room(site: Site, old: TableState, new: TableState) -> TableState:
     """
     planner, beside = site.planner, replace(site.entry, target=new.name)
     tables, built = planner.tables(site.entry), planner.tables(beside).plan(new).first
-    steps = tables.columns(tables.plan(old).first.schema, old, [built.schema.as_sent]).steps
+    told = [built.schema.of_source.as_sent]
+    steps = tables.columns(tables.plan(old).first.schema, old, told).steps
     execute_steps(site.spark(), site.catalog, site.entry, steps)
     now = site.state()
     if now is None or now.snapshot_id != old.snapshot_id:

@@ -270,7 +270,7 @@ class BesideTable:
 
         The log's first records may be older than a column, whose values are read all the same.
         """
-        known, own = columns_of(old), schema.as_sent
+        known, own = columns_of(old), schema.of_source.as_sent
         if known is None:
             return None
         had = known.of_source.as_sent
