@@ -6,6 +6,9 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
+HELPERS: Final = "_cdc_assets_"
+"""How columns begin that only statements have, beside the table's: no source may use such names."""
+
 DIGEST_DIGITS: Final = 12
 
 

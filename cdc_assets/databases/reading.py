@@ -12,20 +12,21 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from cdc_assets.changes.names import HELPERS
 from cdc_assets.databases.rows import Range, SourceRows
 from cdc_assets.errors import ConfigError
 from cdc_assets.schema.comparing import Comparison, Form, Key
 
-KEY: Final = "_cdc_assets_w"
+KEY: Final = f"{HELPERS}w"
 """Columns ``_cdc_assets_w0``, …: the texts of a row's key."""
 
-TOLD: Final = "_cdc_assets_v"
+TOLD: Final = f"{HELPERS}v"
 """Columns ``_cdc_assets_v0``, …: what the lake's values are made of, of each compared column."""
 
-DIGEST: Final = "_cdc_assets_md5"
+DIGEST: Final = f"{HELPERS}md5"
 """Column: of all compared columns."""
 
-LARGE: Final = "_cdc_assets_large"
+LARGE: Final = f"{HELPERS}large"
 """Column: the digest of the columns of `TableReading.omitted`."""
 
 _FIXED: Final = frozenset({Form.BOOLEAN, Form.INTEGER, Form.FLOATING, Form.DAYS, Form.MICROS})

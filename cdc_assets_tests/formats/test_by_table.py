@@ -93,9 +93,7 @@ def test_what_one_table_could_not_keep_is_no_concern_of_another(
     texts = [(each.value or b"").replace(b'"x"', b'{"n":%s}' % (b"9" * 5_000)) for each in others]
     strange = [Bytes(each.key, text) for each, text in zip(others, texts, strict=True)]
     changes = decoded(spark, fmt, table_of(fmt, good), [*good, *strange])
-    told = [
-        changes[at][0] for at in range(len(good), len(changes)) if b'{"n":' in texts[at - len(good)]
-    ]
+    told = [changes[len(good) + at][0] for at, text in enumerate(texts) if b'{"n":' in text]
     assert told
     assert {(row["op"], row["reject"]) for row in told} == {("other", None)}
 

@@ -269,7 +269,7 @@ class PostgresRows:
     def _hashed(self, condition: str) -> str:
         # OFFSET keeps the digest from being written into both of its uses.
         return (
-            f"SELECT t.*, md5({self._row}) AS _cdc_assets_md5 FROM {self._table} AS t"  # noqa: S608 - quoted names
+            f"SELECT t.*, md5({self._row}) AS {DIGEST} FROM {self._table} AS t"  # noqa: S608 - quoted names
             f" WHERE {condition} OFFSET 0"
         )
 
@@ -343,12 +343,12 @@ def failure(error: psycopg.Error, address: str, access: Access) -> Exception:
     return translated(error, address)
 
 
-_SUMS: Final = """
-SELECT {bucket}, count(*),
-       sum(('x' || substr(t._cdc_assets_md5, 1, 15))::bit(60)::bigint)::text,
-       sum(('x' || substr(t._cdc_assets_md5, 16, 15))::bit(60)::bigint)::text
-FROM ({rows}) AS t GROUP BY 1
-"""
+_SUMS: Final = f"""
+SELECT {{bucket}}, count(*),
+       sum(('x' || substr(t.{DIGEST}, 1, 15))::bit(60)::bigint)::text,
+       sum(('x' || substr(t.{DIGEST}, 16, 15))::bit(60)::bigint)::text
+FROM ({{rows}}) AS t GROUP BY 1
+"""  # noqa: S608 - a constant
 
 
 def _connected(access: Access) -> psycopg.Connection[Any]:

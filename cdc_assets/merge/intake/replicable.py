@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from cdc_assets.changes.names import HELPERS
 from cdc_assets.config import SourceConfig
 from cdc_assets.databases.catalog import SourceTable
 from cdc_assets.errors import ConfigError, TerminalError
@@ -13,7 +14,7 @@ from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.order import order_of
 from cdc_assets.formats.sample import Refusal
 from cdc_assets.log.kafka import KafkaLog
-from cdc_assets.merge.statements.sql import ALL_OWN_COLUMNS, HELPERS, RESERVED
+from cdc_assets.merge.statements.sql import ALL_OWN_COLUMNS, RESERVED
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.overrides import require_column

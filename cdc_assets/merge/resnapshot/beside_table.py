@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
-from cdc_assets.changes.names import Shard
+from cdc_assets.changes.names import HELPERS, Shard
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.databases.reading import DIGEST, TOLD
@@ -49,7 +49,7 @@ _RECENT: Final = timedelta(hours=1)
 """So long ago a table begins where nothing else tells: a connector may send its last changes again,
 and the log must still hold what comes after the beginning once all rows are read."""
 
-_HELD: Final = f"{sql.HELPERS}held"
+_HELD: Final = f"{HELPERS}held"
 
 ColumnsOfSource = Callable[[TableSchema], frozenset[str]]
 """Those of some columns that the source has."""

@@ -16,6 +16,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from cdc_assets.changes.names import HELPERS
 from cdc_assets.databases.reading import DIGEST, KEY, LARGE, TOLD
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.pinning import pinned
@@ -24,9 +25,9 @@ from cdc_assets.merge.verifying.lake_rows import TEXT, LakeRows
 from cdc_assets.merge.verifying.putting import AT, EXISTS
 from cdc_assets.schema.comparing import Comparison, Key
 
-_STATE: Final = f"{sql.HELPERS}state"
-_DELETED: Final = f"{sql.HELPERS}deleted_since"
-_HELD: Final = f"{sql.HELPERS}held"
+_STATE: Final = f"{HELPERS}state"
+_DELETED: Final = f"{HELPERS}deleted_since"
+_HELD: Final = f"{HELPERS}held"
 
 
 class State(StrEnum):

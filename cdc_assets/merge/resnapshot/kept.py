@@ -17,13 +17,14 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
+from cdc_assets.changes.names import HELPERS
 from cdc_assets.merge.statements import sql
 
-HELD: Final = f"{sql.HELPERS}held"
+HELD: Final = f"{HELPERS}held"
 """Column: whether the new types can hold all of a row's values."""
 
-_RANK: Final = f"{sql.HELPERS}rank"
-_WAS: Final = f"{sql.HELPERS}was"
+_RANK: Final = f"{HELPERS}rank"
+_WAS: Final = f"{HELPERS}was"
 
 
 def rows_to_keep(old: DataFrame, new: DataFrame, key: Sequence[str], position: bytes) -> DataFrame:

@@ -19,14 +19,15 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from cdc_assets.changes.names import HELPERS
 from cdc_assets.formats.flat import any_of
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.verifying.canonical import canonical
 from cdc_assets.schema.comparing import Comparison, Key
 
-_WHOLE: Final = f"{sql.HELPERS}is_whole"
-_TOLD: Final = f"{sql.HELPERS}is_told"
+_WHOLE: Final = f"{HELPERS}is_whole"
+_TOLD: Final = f"{HELPERS}is_told"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,6 @@ RESERVED: Final = frozenset({
 """Iceberg's metadata columns: https://iceberg.apache.org/spec/#reserved-field-ids. The others,
 which we never read with a table, may be used as names."""
 
-HELPERS: Final = "_cdc_assets_"
-"""How columns begin that only statements have, beside the table's: no source may use such names."""
-
 ROW_ID: Final = "_row_id"
 """Iceberg's own (format version 3): unique, and kept by compaction."""
 

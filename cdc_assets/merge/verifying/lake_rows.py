@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.mode import Mode
+from cdc_assets.changes.names import HELPERS
 from cdc_assets.databases.reading import KEY
 from cdc_assets.lake import Lake
 from cdc_assets.lake.carried import Carried
@@ -25,10 +26,10 @@ from cdc_assets.merge.tables.side import SideTable
 from cdc_assets.merge.verifying.canonical import canonical, digest, in_order, of_canonical
 from cdc_assets.schema.comparing import Compared, Comparison, Key, Sum
 
-TEXT: Final = f"{sql.HELPERS}text_"
+TEXT: Final = f"{HELPERS}text_"
 """Columns of this name and a number: the texts of a row's key, beside the row."""
-_PLACE: Final = f"{sql.HELPERS}key_"
-_BOUNDS: Final = f"{sql.HELPERS}bounds"
+_PLACE: Final = f"{HELPERS}key_"
+_BOUNDS: Final = f"{HELPERS}bounds"
 _FIRST: Final = (1, 15)
 _SECOND: Final = (16, 15)
 """Hexadecimal digits of a digest: 60 bits each, which all databases add up exactly."""

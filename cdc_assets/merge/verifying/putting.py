@@ -18,6 +18,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_assets.changes.names import HELPERS
 from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.databases.reading import KEY, TOLD
 from cdc_assets.errors import ConflictError, TransientError
@@ -38,9 +39,8 @@ from cdc_assets.merge.verifying.way import Way
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Comparison
 
-EXISTS = f"{sql.HELPERS}exists"
-AT = f"{sql.HELPERS}at"
-_KEPT = f"{sql.HELPERS}kept"
+EXISTS = f"{HELPERS}exists"
+AT = f"{HELPERS}at"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class _Rows:
 
     def put(self, told: DataFrame, there: DataFrame) -> DataFrame:
         """Returns the rows to append, with the lake's columns."""
-        kept = there.dropDuplicates(self._keys).withColumn(_KEPT, F.lit(True))
+        kept = there.dropDuplicates(self._keys)
         same = [F.col(f"t.{name}") == F.col(f"r.{name}") for name in self._keys]
         joined = told.alias("t").join(kept.alias("r"), same, "left")
         if not self._plan.soft:
