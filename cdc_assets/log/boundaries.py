@@ -76,8 +76,9 @@ def align(
         ranges: candidates, for every partition with unread records.
         counts: returns which transactions have ended.
         forward: whether to move ends forward to the end of the newest transaction in them; else
-            back to the newest that they hold completely, or, if there is none, to the end of the
-            first. Either way an unfinished one is left out.
+            back to the newest that they hold completely. Either way an unfinished one is left out,
+            and if nothing else remains, the first transaction is taken to its end. With
+            ``forward`` that happens where older ones, which were sent again, follow it.
         accepted: ids of transactions that count as finished.
     """
     unread = unread_records(records, ranges)
@@ -102,7 +103,8 @@ def _whole(
         return _filled(tuple(_past_tombstones(records, each) for each in ranges))
     records.load({r.partition: (max(r.start, r.end - VERIFIED), r.end) for r in ranges})
     moved = _filled(tuple(_moved(records, each, excludes) for each in ranges))
-    if forward or any(_is_filled(records, each) for each in moved):
+    is_candidate = any(each.length for each in ranges)
+    if not is_candidate or any(_is_filled(records, each) for each in moved):
         return moved
     return _first_transaction(records, ranges, unfinished) or moved
 

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from hypothesis import strategies as st
 
@@ -91,8 +91,14 @@ def transactions(draw, count):
 
 
 @st.composite
-def logs(draw, restarts=True):
-    """A log, and the ends of each partition and of the metadata after each thing sent."""
+def logs(draw, restarts=True, minutes=(0,)):
+    """A log, and the ends of each partition and of the metadata after each thing sent.
+
+    Args:
+        draw: Hypothesis's.
+        restarts: whether the connector sends some of it again.
+        minutes: that may lie between two things that it sends.
+    """
     count = draw(st.integers(1, 4))
     emitted, sizes = draw(transactions(count))
     log = ModelLog(sizes=sizes)
@@ -111,15 +117,17 @@ def logs(draw, restarts=True):
     for partition in range(count):
         log.partitions[partition] = []
     moments = [(dict.fromkeys(range(count), 0), frozenset())]
+    time, pauses = NOW, st.sampled_from(minutes)
     for kind, partition, what, place in sent:
         ends, done = moments[-1]
+        time += timedelta(minutes=draw(pauses) if len(minutes) > 1 else minutes[0])
         if kind == "end":
             moments.append((ends, done | {what.id}))
             continue
         if kind == "gap":
             log.partitions[partition] += [GAP] * what
         else:
-            log.add(partition, what, place)
+            log.add(partition, what, place, time)
             log.partitions[partition] += [TOMBSTONE] if kind == "delete" else []
         moments.append((ends | {partition: len(log.partitions[partition])}, done))
     return log, moments

@@ -30,6 +30,7 @@ from cdc_assets.merge.intake.shared_reading import SharedReadings
 from cdc_assets.merge.plan.outcome import Conflict, Longer, Nothing, Outcome
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.request import Again, Quarantined, Request, Tail
+from cdc_assets.merge.plan.result import Waiting
 from cdc_assets.merge.plan.waiting import UnfinishedError
 from cdc_assets.merge.statements.deadline import Limits, Watch
 from cdc_assets.merge.statements.failures import translated
@@ -110,10 +111,10 @@ class Attempts:
         except ConflictError as conflict:
             return Conflict(conflict)
         except UnfinishedError as unfinished:
-            may_grow = unfinished.is_cut and isinstance(pending, Pending) and pending.may_grow
+            may_grow = unfinished.is_cut and _may_grow(request, pending)
             return Longer(unfinished, may_grow) if may_grow else unfinished.waiting
         except (MissingRowError, CutShortError) as cut:
-            return Longer(cut, may_grow=isinstance(pending, Pending) and pending.may_grow)
+            return Longer(cut, may_grow=_may_grow(request, pending))
 
     @contextmanager
     def _kept_from_failures(self, entry: TableEntry) -> Iterator[None]:
@@ -201,3 +202,14 @@ class Attempts:
     def session(self) -> SparkSession:
         """Returns the session, with the settings that decoding relies on."""
         return self._session()
+
+
+def _may_grow(request: Request, pending: Pending | Waiting | None) -> bool:
+    """Returns whether a longer batch may hold more than the one that was tried.
+
+    Two tries with the same ranges do not show that none does: a transaction may be larger than
+    eight limits. But a limit holds at least one offset, so as many as are unread hold all.
+    """
+    if not isinstance(pending, Pending):
+        return False
+    return pending.may_grow and request.limits < pending.unread

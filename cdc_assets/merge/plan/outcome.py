@@ -37,7 +37,7 @@ class Longer:
 
     Attributes:
         error: the error to raise if no longer batch is possible.
-        may_grow: whether the log holds more.
+        may_grow: whether a longer batch may hold more.
     """
 
     error: CdcError

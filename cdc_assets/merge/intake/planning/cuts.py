@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import partial
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, limited, total_length
+from cdc_assets.errors import TransientError
 from cdc_assets.lake import Published
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
@@ -29,7 +30,9 @@ class Extent:
 
     Attributes:
         window: the hour to stay within, except for the end of a transaction; None for no hour.
-        limits: largest size, as a multiple of the source's limit.
+        limits: largest size, as a multiple of the source's limit. More than one is asked for if
+            the rest of something lies behind a batch, and that may be in the next hour: then the
+            hour does not count.
         shared: readings of the topic for other tables, to which the batch is cut.
         until: end, exclusive, which it does not exceed.
     """
@@ -48,7 +51,7 @@ class Cut:
         ranges: of the batch; at least one, and none empty.
         unread: all that were not merged.
         is_aligned, is_behind, is_limited: of the batch; see `BatchPlan`.
-        require_whole: see `Pending`.
+        may_grow, require_whole: see `Pending`.
     """
 
     ranges: Ranges
@@ -56,12 +59,8 @@ class Cut:
     is_aligned: bool
     is_behind: bool
     is_limited: bool
+    may_grow: bool
     require_whole: RequireWhole = lambda _: None
-
-    @property
-    def may_grow(self) -> bool:
-        """Whether the log holds more."""
-        return total_length(self.ranges) < total_length(self.unread)
 
 
 class Cuts:
@@ -104,8 +103,9 @@ class Cuts:
 
         Raises:
             CdcError: if Kafka does not answer.
+            TransientError: if no batch was found although nothing has to be waited for.
         """
-        in_hour = self._in_hour(entry, unread, extent.window)
+        in_hour = self._in_hour(entry, unread, extent)
         within = in_hour if extent.until is None else _up_to(in_hour, extent.until)
         if not total_length(within):
             return None
@@ -123,26 +123,29 @@ class Cuts:
             is_aligned=False,
             is_behind=total_length(within) < total_length(unread),
             is_limited=may_limit and _leaves_some(in_hour, short),
+            may_grow=_leaves_some(unread, short),
         )
         if transactions is None:
-            return taken if taken.ranges else None
+            return taken
         by_hour = total_length(short) == total_length(cut) < total_length(unread)
         aligned = patience.aligned(transactions, unread, short, marks.end, forward=by_hour)
         if isinstance(aligned, Waiting):
             return aligned
         if not aligned.ranges:
-            return None
+            raise _without_batch(entry, short)
         return replace(
             taken,
             ranges=aligned.ranges,
+            may_grow=taken.may_grow and _leaves_some(unread, aligned.ranges),
             is_aligned=aligned.by_transactions,
             # A whole transaction may be longer than the limit, and all that there is.
             is_limited=may_limit and _leaves_some(in_hour, aligned.ranges),
             require_whole=partial(patience.require_whole, transactions, aligned.ranges, marks.end),
         )
 
-    def _in_hour(self, entry: TableEntry, unread: Ranges, window: HourWindow | None) -> Ranges:
-        """Cuts ranges at the hour's end if it is over; they may become empty."""
+    def _in_hour(self, entry: TableEntry, unread: Ranges, extent: Extent) -> Ranges:
+        """Cuts ranges at the hour's end if it is over and counts; they may become empty."""
+        window = extent.window if extent.limits == 1 else None
         if window is None or not unread or not window.is_closed(self._clock()):
             return unread
         stop = self._log.offsets_at([entry.topic], [window.end])[entry.topic, window.end]
@@ -162,6 +165,13 @@ class Cuts:
     def _patience(self, entry: TableEntry) -> Patience:
         source = self._configured.source(entry)
         return Patience(entry, source.transactions, self._log, self._clock)
+
+
+def _without_batch(entry: TableEntry, among: Ranges) -> TransientError:
+    what = "no batch was found among unread records, although no transaction has to be waited for"
+    where = f"table={entry.table} topic={entry.topic} offsets={' '.join(map(str, among))}"
+    remedy = "it is tried again; if it stays so, report it: the table does not go on until then"
+    return TransientError(what, where=where, remedy=remedy)
 
 
 def _up_to(ranges: Ranges, end: OffsetVector) -> Ranges:

@@ -20,7 +20,7 @@ class Pending:
     Attributes:
         plan: of the batch.
         unread: number of offsets that were not merged when it was planned.
-        may_grow: whether the log holds more that a longer batch would take.
+        may_grow: whether a longer batch would take more, outside of the hour too.
         require_whole: checks that the batch does not end while its newest transaction is being
             sent again; see `Patience.require_whole`.
     """
