@@ -32,6 +32,14 @@ class UnreachableError(TransientError):
     """A part of the system did not answer: the message names it and its address."""
 
 
+class LoginRefusedError(UnreachableError):
+    """A part answered and refused our login or its rights; it works once they are renewed.
+
+    Whoever keeps a client of that part makes a new one after it, which reads settings, secrets and
+    certificates again.
+    """
+
+
 class HungError(UnreachableError):
     """A step took too long and was ended; its unpublished work will not be published later."""
 

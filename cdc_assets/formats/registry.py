@@ -59,7 +59,8 @@ class SchemaRegistry:
 
         Raises:
             UnreachableError: the registry does not answer; ids read before still work.
-            TerminalError: it does not know the id, refuses our login, or its reply is no schema.
+            LoginRefusedError: it refuses our login.
+            TerminalError: it does not know the id, or its reply is no schema.
             ConfigError: a secret is missing, or the configuration does not fit the ids.
         """
         with self._lock:

@@ -28,7 +28,13 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from cdc_assets.config.schema_registry import SchemaRegistryConfig, is_http
 from cdc_assets.config.secret import reveal
-from cdc_assets.errors import ConfigError, TerminalError, UnreachableError
+from cdc_assets.errors import (
+    CdcError,
+    ConfigError,
+    LoginRefusedError,
+    TerminalError,
+    UnreachableError,
+)
 
 MAX_REPLY_BYTES: Final = 8 << 20
 ROUNDS: Final = 4
@@ -247,9 +253,9 @@ def _translated(where: str) -> Generator[None]:
         yield
     except requests.exceptions.SSLError as error:
         if any(word in str(error).lower() for word in _WRONG_TLS):
-            what = "the registry's certificate, or ours, is not accepted"
-            remedy = f"check {_KEY}.ca_file, .certificate_file and .key_file"
-            raise TerminalError(what, where=where, remedy=remedy) from None
+            what = "the schema registry refused the login (its certificate, or ours)"
+            remedy = f"renew the certificate; check {_KEY}.ca_file, .certificate_file, .key_file"
+            raise LoginRefusedError(what, where=where, remedy=remedy) from None
         text = "TLS failed"
         raise _PassingError(text) from None
     except requests.exceptions.ProxyError:
@@ -264,11 +270,12 @@ def _translated(where: str) -> Generator[None]:
         raise _PassingError(type(error).__name__) from None
 
 
-def _refusal(status: int, where: str) -> TerminalError:
-    if status in {401, 403}:
-        what = f"the schema registry refuses our login (HTTP {status})"
-        remedy = f"check {_KEY}.username and .password, or .token, and what they may read"
-    elif 300 <= status < 400:
+def _refusal(status: int, where: str) -> CdcError:
+    if status in {401, 403, 407}:
+        what = f"the schema registry refused the login (HTTP {status})"
+        remedy = f"renew {_KEY}.password or .token; check .username, and what they may read"
+        return LoginRefusedError(what, where=where, remedy=remedy)
+    if 300 <= status < 400:
         what = f"the schema registry's URL redirects elsewhere (HTTP {status})"
         remedy = f"write the URL that it leads to under {_KEY}.url"
     else:

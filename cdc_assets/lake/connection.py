@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import requests
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
+    AuthorizationExpiredError,
+    ForbiddenError,
     NoSuchNamespaceError,
     NoSuchTableError,
     NotInstalledError,
+    OAuthError,
     RESTError,
+    UnauthorizedError,
 )
 from pyiceberg.table import Table
 from requests.adapters import HTTPAdapter
@@ -26,7 +31,13 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import LakeConfig
 from cdc_assets.effects import effect
-from cdc_assets.errors import CdcError, ConfigError, TerminalError, UnreachableError
+from cdc_assets.errors import (
+    CdcError,
+    ConfigError,
+    LoginRefusedError,
+    TerminalError,
+    UnreachableError,
+)
 
 T = TypeVar("T")
 
@@ -43,6 +54,15 @@ _UNDO: Final = (
     "undo what another program did to the table (a column of a type that PyIceberg does not know, "
     "a changed property of a snapshot, a file that was cut), or restore an older metadata file"
 )
+_OF_LOGIN: Final = (UnauthorizedError, ForbiddenError, AuthorizationExpiredError, OAuthError)
+_NO_LOGIN: Final = re.compile(
+    r"\bACCESS[_ ]?DENIED|INVALID_ACCESS_KEY_ID|InvalidAccessKeyId|EXPIRED_?TOKEN"
+    r"|SIGNATURE_?DOES_?NOT_?MATCH|certificate verify failed|password authentication failed"
+    r"|no password supplied|no pg_hba\.conf entry",
+    re.IGNORECASE,
+)
+"""How stores and databases say it in texts alone, which are not shown."""
+
 SILENT_SECONDS: Final = 60.0
 """How long a REST catalog may be silent; commits of large tables take seconds."""
 
@@ -133,6 +153,8 @@ class CatalogConnection:
             where = _place(name, file or error.filename or "")
             raise TerminalError(what, where=where, remedy=_RESTORE) from None
         except Exception as error:  # PyIceberg and its parts have no common one
+            if _refuses_login(error):
+                raise self._refused(where) from None
             if _is_of_content(error):
                 what = f"the lake's metadata of {name} cannot be read ({type(error).__name__})"
                 raise TerminalError(what, where=where, remedy=_UNDO) from error
@@ -145,7 +167,12 @@ class CatalogConnection:
         """Translates errors of whatever does not answer into `UnreachableError`."""
         try:
             yield
+        except LoginRefusedError:
+            self._forget()
+            raise
         except (SQLAlchemyError, RESTError, OSError, requests.RequestException) as error:
+            if _refuses_login(error):
+                raise self._refused(self.address) from None
             what = f"the lake did not answer ({type(error).__name__})"
             remedy = "check that the catalog runs and that its warehouse can be read"
             if _lacks_folder(self._config):
@@ -154,6 +181,28 @@ class CatalogConnection:
                     "correct lake.catalog.uri, or make the folder; starting the local stack does"
                 )
             raise UnreachableError(what, where=self.address, remedy=remedy) from None
+
+    def _refused(self, where: str) -> LoginRefusedError:
+        """Returns the error for a refused login; the next use opens the catalog anew."""
+        self._forget()
+        what = "the lake refused the login (the catalog, or the store of its files)"
+        remedy = "renew the token or password in lake.catalog (uri, properties); check its rights"
+        return LoginRefusedError(what, where=where, remedy=remedy)
+
+    def _forget(self) -> None:
+        with self._opening:
+            self._catalog = self._last = None
+
+
+def _refuses_login(error: Exception) -> bool:
+    """Returns whether a catalog, a SQL catalog's database or an object store refused the login."""
+    if isinstance(error, _OF_LOGIN):
+        return True
+    response = getattr(error, "response", None)
+    status = getattr(response, "status_code", None)
+    if isinstance(response, dict):  # of AWS's client
+        status = cast("dict[str, Any]", response).get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return status in {401, 403} or bool(_NO_LOGIN.search(str(error)))
 
 
 def _lacks_folder(lake: LakeConfig) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.retention import Retention
 from cdc_assets.effects import effect
-from cdc_assets.errors import CdcError
+from cdc_assets.errors import CdcError, LoginRefusedError
 from cdc_assets.log.asked_offsets import Asked, Asking
 from cdc_assets.log.errors import of_partition, translate
 from cdc_assets.log.kept import retention_of
@@ -34,15 +34,15 @@ class Admin:
     """A client for requests to brokers, made once the first is sent.
 
     Args:
-        conf: client properties, secrets revealed.
+        conf: returns the client's properties, secrets revealed; called again after a refused login.
         timeout_seconds: for each request as a whole.
 
     Every method raises what those of `cdc_assets.log.kafka.KafkaLog` do.
     """
 
-    def __init__(self, conf: Mapping[str, str], timeout_seconds: float) -> None:
+    def __init__(self, conf: Callable[[], Mapping[str, str]], timeout_seconds: float) -> None:
         self._conf = conf
-        self._servers = conf["bootstrap.servers"]
+        self._servers = conf()["bootstrap.servers"]
         self._timeout = timeout_seconds
         self._attempts = Attempts()
         self._client: AdminClient | None = None
@@ -113,13 +113,16 @@ class Admin:
 
     def settings(self, topics: Iterable[str]) -> dict[str, TopicSettings | None]:
         """Returns topics' settings; None for topics whose settings may not be read."""
-        return read_settings(self.client(), topics, self._servers, self._timeout)
+        try:
+            return read_settings(self.client(), topics, self._timeout)
+        except KafkaException as error:
+            raise self._translated(error) from error
 
     def client(self) -> AdminClient:
         """Returns the client, once a broker has answered it."""
         try:
             if self._client is None:
-                conf: dict[str, Any] = {**self._conf, "error_cb": self._attempts.report}
+                conf: dict[str, Any] = {**self._conf(), "error_cb": self._attempts.report}
                 self._client = AdminClient(conf)
             reach(self._client, self._attempts, self._timeout)
         except KafkaException as error:
@@ -151,4 +154,7 @@ class Admin:
             raise self._translated(error) from error
 
     def _translated(self, error: KafkaException) -> CdcError:
-        return translate(error, self._servers, self._attempts.last)
+        problem = translate(error, self._servers, self._attempts.last)
+        if isinstance(problem, LoginRefusedError):  # this client would show the same login again
+            self._client, self._attempts = None, Attempts()
+        return problem

@@ -18,12 +18,13 @@ import requests
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.connect import ConnectConfig
 from cdc_assets.config.secret import reveal
-from cdc_assets.errors import ConfigError, UnreachableError
+from cdc_assets.errors import ConfigError, LoginRefusedError, UnreachableError
 from cdc_assets.registry import TableEntry
 
 TIMEOUT_SECONDS: Final = 5
 RUNNING: Final = "RUNNING"
 RESTARTING: Final = "RESTARTING"
+_NO_LOGIN: Final = frozenset({401, 403, 407})
 _ERROR: Final = re.compile(r"[\w$]+(?:\.[\w$]+)+")
 
 _SECRETS: Final = ("password", "secret", "token", "jaas", "credentials", "user.info")
@@ -229,6 +230,8 @@ class ConnectRest:
         """Returns the reply, and when it was made."""
         try:
             answer = requests.get(self._url + path, params=params, timeout=TIMEOUT_SECONDS)
+            if answer.status_code in _NO_LOGIN:
+                raise self._refused(answer.status_code)
             answer.raise_for_status()
             found = answer.json()
         except (requests.RequestException, ValueError) as error:
@@ -238,6 +241,11 @@ class ConnectRest:
             what = f"Kafka Connect at {self.shown} does not answer (ValueError)"
             raise UnreachableError(what, remedy="check its address")
         return cast("Document", found), answer.headers.get("Date", "")
+
+    def _refused(self, status: int) -> LoginRefusedError:
+        what = f"Kafka Connect at {self.shown} refused the login (HTTP {status})"
+        remedy = "renew the login in sources.….connect.url; the next request reads it again"
+        return LoginRefusedError(what, remedy=remedy)
 
 
 def _settings(about: Document) -> Mapping[str, str]:

@@ -11,15 +11,27 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from cdc_assets.errors import CdcError, ConfigError, TerminalError, UnreachableError
+from cdc_assets.errors import CdcError, ConfigError, LoginRefusedError, UnreachableError
 
 _PROPERTY: Final = re.compile(r'configuration property:? "?([\w.-]+)|property "([\w.-]+)"')
-_REFUSED: Final = frozenset({
+_FORBIDDEN: Final = frozenset({
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 })  # fmt: skip
-_REMEDY: Final = "check that it runs, and kafka.bootstrap_servers, its listeners and its login"
+_LOGIN: Final = frozenset(
+    {
+        KafkaError._SSL,
+        KafkaError._AUTHENTICATION,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.ILLEGAL_SASL_STATE,
+    }
+)
+_CUT: Final = re.compile(r"disconnected|transport failure|timed out|reset by", re.IGNORECASE)
+"""A broker that goes away during a handshake refuses nothing."""
+_REMEDY: Final = "check that it runs, and kafka.bootstrap_servers and its listeners"
 
 
 def translate(error: KafkaException, servers: str, last: KafkaError | None = None) -> CdcError:
@@ -36,10 +48,13 @@ def translate(error: KafkaException, servers: str, last: KafkaError | None = Non
         return UnreachableError("Kafka failed", where=servers, remedy=_REMEDY)
     if cause.code() in {KafkaError._INVALID_ARG, KafkaError._UNKNOWN_PROTOCOL}:
         return _invalid(cause)
-    if cause.code() in _REFUSED:
-        msg = f"Kafka refused access ({cause.name()})"
+    if cause.code() in _FORBIDDEN:
+        msg = f"Kafka refused the login its rights ({cause.name()})"
         remedy = "allow the user Describe and Read on the topics, and Describe on the cluster"
-        return TerminalError(msg, where=servers, remedy=remedy)
+        return LoginRefusedError(msg, where=servers, remedy=remedy)
+    refusal = next((each for each in (cause, last) if _refuses(each)), None)
+    if refusal is not None:
+        return _refused(refusal, servers)
     detail = f"; {last.str()}" if last else ""
     return UnreachableError(
         f"Kafka does not answer ({cause.name()}{detail})", where=servers, remedy=_REMEDY
@@ -65,8 +80,24 @@ def no_answer(
         topic, partition = missing[0]
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         detail = f" for topic={topic} partition={partition}{more}{detail}"
+    if last is not None and _refuses(last):
+        return _refused(last, servers)
     msg = f"Kafka did not answer within {seconds:g} s{detail}"
     return UnreachableError(msg, where=servers, remedy=_REMEDY)
+
+
+def _refuses(error: KafkaError | None) -> bool:
+    """Returns whether a broker, or our own check of its certificate, has refused the login."""
+    return error is not None and error.code() in _LOGIN and not _CUT.search(error.str())
+
+
+def _refused(error: KafkaError, servers: str) -> LoginRefusedError:
+    msg = f"Kafka refused the login ({error.name()}; {error.str()})"
+    remedy = (
+        "renew the password or certificate, and check security.protocol, sasl.* and ssl.* of "
+        "kafka.properties; the next attempt reads them again"
+    )
+    return LoginRefusedError(msg, where=servers, remedy=remedy)
 
 
 def _invalid(cause: KafkaError) -> ConfigError:

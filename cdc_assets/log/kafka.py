@@ -46,24 +46,26 @@ class KafkaLog:
     Safe to keep and to call again; one thread at a time.
 
     Args:
-        librdkafka_conf: client properties, secrets revealed.
+        librdkafka_conf: client properties, secrets revealed; or returns them, and is then called
+            for each new client, so that renewed secrets are used.
         timeout_seconds: for each question as a whole.
         largest: see `Reader`; without it records of every size are read.
 
     Every method raises:
         UnreachableError: if Kafka does not answer; names the servers.
         ConfigError: if the client does not accept a property.
-        TerminalError: if Kafka refuses access.
+        LoginRefusedError: if Kafka refuses the login or its rights; the next call makes a new
+            client.
     """
 
     def __init__(
         self,
-        librdkafka_conf: Mapping[str, str],
+        librdkafka_conf: Mapping[str, str] | Callable[[], Mapping[str, str]],
         timeout_seconds: float = 10,
         largest: Largest = every_size,
     ) -> None:
         self._largest = cache(largest)  # it is asked for each record
-        self._conf = {**_QUIET, **librdkafka_conf}
+        self._given = librdkafka_conf
         self._timeout = timeout_seconds
         self._admin = Admin(self._conf, timeout_seconds)
 
@@ -279,7 +281,11 @@ class KafkaLog:
         return TransactionLog(self._reader(), topics, collection, marks)
 
     def _reader(self) -> Reader:
-        return Reader(self._conf, self._timeout, self._largest)
+        return Reader(self._conf(), self._timeout, self._largest)
+
+    def _conf(self) -> dict[str, str]:
+        given = self._given
+        return {**_QUIET, **(given() if callable(given) else given)}
 
 
 def _edges(

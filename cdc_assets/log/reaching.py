@@ -51,7 +51,7 @@ class Attempts:
 
     def answered(self) -> None:
         """Records an answer."""
-        self.all_down, self.connected = False, True
+        self.last, self.all_down, self.connected = None, False, True
 
 
 def reach(client: AdminClient, attempts: Attempts, timeout_seconds: float) -> None:

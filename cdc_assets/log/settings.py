@@ -15,7 +15,6 @@ from confluent_kafka.admin import (
 )
 
 from cdc_assets.changes.retention import Retention
-from cdc_assets.log.errors import translate
 from cdc_assets.log.kept import retention_of
 
 _MISSING: Final = KafkaError.UNKNOWN_TOPIC_OR_PART
@@ -38,21 +37,20 @@ class TopicSettings:
 
 
 def read_settings(
-    client: AdminClient, topics: Iterable[str], servers: str, timeout_seconds: float
+    client: AdminClient, topics: Iterable[str], timeout_seconds: float
 ) -> dict[str, TopicSettings | None]:
     """Reads the settings of topics, in one request per broker.
 
     Args:
         client: a client that has been answered before.
         topics: topics to ask about.
-        servers: for messages.
         timeout_seconds: for all of it.
 
     Returns:
         Settings of topics that exist; None for topics whose settings the user may not read.
 
     Raises:
-        UnreachableError: if Kafka does not answer.
+        KafkaException: if Kafka does not answer.
     """
     wanted = [ConfigResource(ResourceType.TOPIC, name) for name in sorted({*topics})]
     if not wanted:
@@ -71,7 +69,7 @@ def read_settings(
             if code in _REFUSED:
                 found[name] = None
             elif code != _MISSING:
-                raise translate(error, servers) from error
+                raise
     return found
 
 

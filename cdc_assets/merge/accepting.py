@@ -82,7 +82,7 @@ class RestartDesk:
         self._config = config
         self._spark = spark
         self._lake = Lake(config)
-        self._log = KafkaLog(config.kafka.librdkafka(), largest=config.max_record_bytes)
+        self._log = KafkaLog(config.kafka.librdkafka, largest=config.max_record_bytes)
         self._planner = Planner(config, self._lake, self._log, clock)
 
     def restart(self, entry: TableEntry) -> Acceptable | None:

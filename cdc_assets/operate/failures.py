@@ -4,12 +4,12 @@ Each table that fails or waits has one small JSON document beside the registry. 
 things: the table's state in `cdc-assets status`, and when a sensor tries the table again.
 
 A transient failure (something did not answer) is tried again soon, for as long as
-``runs.retry_hours`` says. Then the table has *stopped*: no sensor tries it any more, until a person
-resumes or materializes it. A terminal failure needs a person, but its remedy is usually outside
-this program (a grant, a topic, a source setting), and trying is harmless because a failed batch
-publishes nothing: so it is tried again, too, at growing intervals of up to an hour. A person who
-has acted need not wait: materializing the asset, or ``cdc-assets replicate --table``, ignores the
-interval.
+``runs.retry_hours`` says; a refused login likewise, but less often, since databases lock users.
+Then the table has *stopped*: no sensor tries it any more, until a person resumes or materializes
+it. A terminal failure needs a person, but its remedy is usually outside this program (a grant, a
+topic, a source setting), and trying is harmless because a failed batch publishes nothing: so it is
+tried again, too, at growing intervals of up to an hour. A person who has acted need not wait:
+materializing the asset, or ``cdc-assets replicate --table``, ignores the interval.
 
 A table that waits for the end of a transaction has not failed. It is tried again when a topic in
 which the end can come has moved, or when its interval is over. Once the wait has expired, it has
@@ -31,6 +31,7 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.effects import effect
 from cdc_assets.errors import (
     CdcError,
+    LoginRefusedError,
     OutcomeUnknownError,
     StalledError,
     TerminalError,
@@ -43,6 +44,8 @@ class FailureKind(StrEnum):
     """The kind of a failure, which decides what to do next."""
 
     TRANSIENT = "transient"
+    LOGIN_REFUSED = "login_refused"
+    """A part refused our login or its rights: renewed ones are found by the next attempt."""
     TERMINAL = "terminal"
     OUTCOME_UNKNOWN = "outcome_unknown"
     UNEXPECTED = "unexpected"
@@ -67,6 +70,7 @@ class Backoff:
 
 BACKOFF: Final[Mapping[FailureKind, Backoff]] = {
     FailureKind.TRANSIENT: Backoff(timedelta(seconds=10), timedelta(minutes=5)),
+    FailureKind.LOGIN_REFUSED: Backoff(timedelta(minutes=1), timedelta(minutes=5)),
     FailureKind.OUTCOME_UNKNOWN: Backoff(timedelta(seconds=10), timedelta(minutes=5)),
     FailureKind.UNEXPECTED: Backoff(timedelta(minutes=1), timedelta(hours=1)),
     FailureKind.TERMINAL: Backoff(timedelta(minutes=1), timedelta(hours=1)),
@@ -75,8 +79,14 @@ BACKOFF: Final[Mapping[FailureKind, Backoff]] = {
 }
 
 
-RETRIED: Final = frozenset({FailureKind.TRANSIENT, FailureKind.OUTCOME_UNKNOWN})
+RETRIED: Final = frozenset({
+    FailureKind.TRANSIENT, FailureKind.LOGIN_REFUSED, FailureKind.OUTCOME_UNKNOWN,
+})  # fmt: skip
 """Failures that may pass by themselves, and after which a table stops eventually."""
+
+_FOR_PEOPLE: Final = frozenset({
+    FailureKind.TERMINAL, FailureKind.UNEXPECTED, FailureKind.STALLED, FailureKind.LOGIN_REFUSED,
+})  # fmt: skip
 
 LEAST_TRIES: Final = 5
 """The number of attempts before a table may stop: time without attempts does not count."""
@@ -152,8 +162,7 @@ class Failure:
     @property
     def needs_person(self) -> bool:
         """Whether trying again without a change is not expected to help."""
-        kinds = {FailureKind.TERMINAL, FailureKind.UNEXPECTED, FailureKind.STALLED}
-        return self.stopped or self.kind in kinds
+        return self.stopped or self.kind in _FOR_PEOPLE
 
     def after(self, before: Failure | None, give_up_after: timedelta | None) -> Failure:
         """Returns this failure, counted together with the one before.
@@ -186,6 +195,8 @@ def kind_of(error: Exception) -> FailureKind:
         return FailureKind.TERMINAL
     if isinstance(error, OutcomeUnknownError):
         return FailureKind.OUTCOME_UNKNOWN
+    if isinstance(error, LoginRefusedError):
+        return FailureKind.LOGIN_REFUSED
     return FailureKind.TRANSIENT if isinstance(error, CdcError) else FailureKind.UNEXPECTED
 
 

@@ -47,7 +47,7 @@ class Services:
         """Kafka."""
         from cdc_assets.log.kafka import KafkaLog
 
-        return KafkaLog(self.config.kafka.librdkafka(), largest=self.config.max_record_bytes)
+        return KafkaLog(self.config.kafka.librdkafka, largest=self.config.max_record_bytes)
 
     @cached_property
     def formats(self) -> dict[str, Format]:

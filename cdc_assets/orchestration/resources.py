@@ -83,7 +83,7 @@ class ReplicationSpark(LazyPySparkResource):
         """Creates another session; creates one at a time.
 
         Raises:
-            UnreachableError: if Spark does not answer.
+            UnreachableError: if Spark does not answer, or refuses the login.
         """
         with self._guard:
             late = self.late_config()
@@ -291,7 +291,12 @@ def _open_catalog(config: ReplicationConfig, session: SparkSession) -> None:
 
 
 def _unreachable(shown: Mapping[str, str], error: Exception) -> UnreachableError:
+    from cdc_assets.merge.statements.failures import refusal_of
+
     where = shown.get("spark.remote") or shown.get("spark.master", "")
+    refused = refusal_of(error, f"Spark at {where}")
+    if refused is not None:
+        return refused
     msg = f"Spark does not answer ({type(error).__name__})"
     remedy = "check that the server runs, that its address and token are right"
     return UnreachableError(msg, where=f"Spark at {where}", remedy=remedy)

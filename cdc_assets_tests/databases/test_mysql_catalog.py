@@ -17,7 +17,7 @@ from cdc_assets.databases.mysql.dsn import Dsn, Tls, TlsMode, parse_dsn
 from cdc_assets.databases.mysql.jdbc import reader_options
 from cdc_assets.databases.mysql.table import CatalogTable
 from cdc_assets.databases.mysql.types import MysqlColumn
-from cdc_assets.errors import ConfigError, TerminalError, UnreachableError
+from cdc_assets.errors import ConfigError, LoginRefusedError, TerminalError, UnreachableError
 from cdc_assets.schema.existing import implied
 from cdc_assets.schema.modes import ConnectorModes, TimeMode
 from cdc_assets.schema.types import Decimal, Primitive, Wire
@@ -140,7 +140,7 @@ def test_a_database_that_does_not_exist_is_refused_by_its_server(mariadb_dsn):
 @pytest.mark.stack
 def test_a_refused_login_is_told_without_the_password(mariadb_dsn):
     given = parse_dsn(mariadb_dsn)
-    with pytest.raises(TerminalError, match="error 1045") as caught:
+    with pytest.raises(LoginRefusedError, match="error 1045") as caught:
         read_tables(f"mysql://nobody:{SECRET}@{given.host}:{given.port}/", [])
     assert f"database {given.address.rpartition('/')[0]}/" in str(caught.value)
     assert SECRET not in f"{caught.value} {caught.value.__cause__}"
@@ -149,7 +149,7 @@ def test_a_refused_login_is_told_without_the_password(mariadb_dsn):
 @pytest.mark.stack
 def test_a_server_whose_certificate_nobody_knows_is_refused(mariadb_dsn):
     base = mariadb_dsn.partition("?")[0]
-    with pytest.raises(TerminalError, match="no encrypted connection"):
+    with pytest.raises(LoginRefusedError, match="no encrypted connection"):
         read_tables(f"{base}?ssl-mode=verify_identity", [])
 
 

@@ -7,11 +7,12 @@ import ssl
 import subprocess
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cdc_assets.config.schema_registry import SchemaRegistryConfig
-from cdc_assets.errors import ConfigError, TerminalError, UnreachableError
+from cdc_assets.errors import ConfigError, LoginRefusedError, TerminalError, UnreachableError
 from cdc_assets.formats import registry_http
 from cdc_assets.formats.registry import SchemaRegistry
 from cdc_assets.formats.registry_http import MAX_REPLY_BYTES
@@ -168,8 +169,6 @@ def test_an_unknown_id_names_id_registry_topic_and_what_to_do(server):
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (Reply(401), "refuses our login (HTTP 401)"),
-        (Reply(403, b"no"), "refuses our login (HTTP 403)"),
         (Reply(302, headers={"Location": "http://127.0.0.1:1/"}), "redirects elsewhere"),
         (Reply(307, headers={"Location": "/elsewhere"}), "redirects elsewhere"),
         (Reply(400), "refuses the request (HTTP 400)"),
@@ -204,6 +203,19 @@ def test_replies_that_no_repetition_mends(server, reply, words):
     assert error.remedy
     assert server.paths[0] == PATH
     assert server.paths.count(PATH) == 1
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("status", [401, 403, 407])
+def test_a_refused_login_is_named_and_not_repeated_until_the_next_attempt(server, status):
+    server.replies[PATH] = Reply(status)
+    registry = client(server.url)
+    error = failure(registry, LoginRefusedError)
+    assert error.what == f"the schema registry refused the login (HTTP {status})"
+    assert server.paths == [PATH]
+
+    server.replies[PATH] = schema_reply(KEY)
+    assert registry.schema(SchemaId(7), "t") == KEY
 
 
 @pytest.mark.unit
@@ -332,7 +344,7 @@ def test_the_login_is_sent_and_never_shown(server, monkeypatch, tmp_path, keys, 
     failure(registry, TerminalError)
     assert [headers.get("Authorization") for _, headers in server.asked] == [sent]
     server.replies[PATH] = Reply(401)
-    failure(registry, TerminalError)
+    failure(registry, LoginRefusedError)
 
 
 @pytest.mark.unit
@@ -410,21 +422,21 @@ def tls_of(folder, *, asks_clients=False):
 def test_a_certificate_of_our_own_authority_is_trusted_by_file_only(certificates):
     with running(tls_of(certificates)) as server:
         server.replies[PATH] = schema_reply(KEY)
-        ca = {"ca_file": str(certificates / "ca.pem")}
+        ca: dict[str, Any] = {"ca_file": str(certificates / "ca.pem")}
         trusting = client(server.url, **ca)
         assert trusting.schema(SchemaId(7), "t") == KEY
-        assert "not accepted" in failure(client(server.url), TerminalError).what
-        assert "ca_file" in failure(client(server.url), TerminalError).remedy
+        assert "refused the login" in failure(client(server.url), LoginRefusedError).what
+        assert "ca_file" in failure(client(server.url), LoginRefusedError).remedy
         named = client(
             server.url.replace("127.0.0.1", "localhost"), ca_file=str(certificates / "ca.pem")
         )
-        assert "not accepted" in failure(named, TerminalError).what
+        assert "refused the login" in failure(named, LoginRefusedError).what
 
 
 @pytest.mark.unit
 def test_a_registry_that_asks_for_a_certificate_gets_ours(certificates):
-    ca = {"ca_file": str(certificates / "ca.pem")}
-    ours = {
+    ca: dict[str, Any] = {"ca_file": str(certificates / "ca.pem")}
+    ours: dict[str, Any] = {
         "certificate_file": str(certificates / "client.pem"),
         "key_file": str(certificates / "client.key"),
     }
@@ -433,7 +445,7 @@ def test_a_registry_that_asks_for_a_certificate_gets_ours(certificates):
         assert client(server.url, **ca, **ours).schema(SchemaId(7), "t") == KEY
         failure(client(server.url, **ca), UnreachableError)
         wrong = {**ours, "key_file": str(certificates / "server.key")}
-        failure(client(server.url, **ca, **wrong), TerminalError)
+        failure(client(server.url, **ca, **wrong), LoginRefusedError)
 
 
 @pytest.mark.unit

@@ -11,6 +11,7 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.errors import (
     ConfigError,
     ConflictError,
+    LoginRefusedError,
     LostRangeError,
     OutcomeUnknownError,
     StalledError,
@@ -90,6 +91,7 @@ def test_intervals_double_up_to_the_longest(kind: FailureKind) -> None:
     [
         (UnreachableError("x"), FailureKind.TRANSIENT),
         (ConflictError("x"), FailureKind.TRANSIENT),
+        (LoginRefusedError("x"), FailureKind.LOGIN_REFUSED),
         (LostRangeError("x"), FailureKind.TERMINAL),
         (ConfigError("x"), FailureKind.TERMINAL),
         (OutcomeUnknownError("x"), FailureKind.OUTCOME_UNKNOWN),
@@ -100,7 +102,8 @@ def test_intervals_double_up_to_the_longest(kind: FailureKind) -> None:
 )
 def test_each_root_of_the_errors_has_its_kind(error: Exception, kind: FailureKind) -> None:
     assert kind_of(error) is kind
-    assert Failure(AT, kind, "x").needs_person == (kind in {"terminal", "unexpected", "stalled"})
+    people = {"terminal", "unexpected", "stalled", "login_refused"}
+    assert Failure(AT, kind, "x").needs_person == (kind in people)
 
 
 def hold(end: int = 7, minutes: float = 15) -> Hold:
@@ -181,9 +184,9 @@ def test_a_remedy_that_took_days_is_not_held_against_a_table(book: FailureBook) 
 
 
 def test_without_a_bound_it_is_tried_for_ever(book: FailureBook) -> None:
-    for day in range(30):
-        made = book.record(ORDERS, FailureKind.TRANSIENT, "x", AT + day * DAY)
-    assert not made.stopped
+    days = [AT + day * DAY for day in range(30)]
+    made = [book.record(ORDERS, FailureKind.TRANSIENT, "x", at).stopped for at in days]
+    assert not any(made)
 
 
 def test_what_an_earlier_version_wrote_is_read(book: FailureBook, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pymysql
 
 from cdc_assets.databases.mysql.dsn import Dsn, parse_dsn
-from cdc_assets.errors import CdcError, TerminalError, UnreachableError
+from cdc_assets.errors import CdcError, LoginRefusedError, TerminalError, UnreachableError
 
 CONNECT_SECONDS: Final = 10
 READ_SECONDS: Final = 60
@@ -19,6 +19,12 @@ _PASSING: Final = frozenset({
     2002, 2003, 2005, 2006, 2013, 2055, 3024,
 })  # fmt: skip
 """Error numbers that pass: connection, resources, shutdown, time-outs, interrupted queries."""
+
+_LOGIN: Final = frozenset({
+    1044, 1045, 1129, 1130, 1142, 1143, 1227, 1251, 1370, 1396, 1698, 1820, 1862, 2059, 2061,
+    3118, 3159, 4151,
+})  # fmt: skip
+"""Error numbers of a login that is refused, expired or locked, or that lacks a right."""
 
 _TLS_FAILED: Final = 2026
 
@@ -70,15 +76,19 @@ def translated(error: pymysql.Error, address: str) -> CdcError:
     if number == _TLS_FAILED or isinstance(
         getattr(error, "original_exception", None), ssl.SSLError
     ):
-        msg = "no encrypted connection to the database came about"
+        msg = "the database refused the login (no encrypted connection came about)"
         remedy = "check the DSN's ssl-mode and ssl-ca, and the server's certificate"
-        return TerminalError(msg, where=where, remedy=remedy)
+        return LoginRefusedError(msg, where=where, remedy=remedy)
+    if number in _LOGIN:
+        msg = f"the database refused the login (error {number})"
+        remedy = "renew the password, check the user and its rights (database.dsn)"
+        return LoginRefusedError(msg, where=where, remedy=remedy)
     if number in _PASSING or isinstance(error, pymysql.InterfaceError):
         msg = "the database does not answer"
         remedy = "check that it runs and accepts connections at this address"
         return UnreachableError(msg, where=where, remedy=remedy)
     msg = f"the database refused (error {number})"
-    remedy = "check the user, its password, its rights and the database's name"
+    remedy = "check the user, its rights and the database's name"
     return TerminalError(msg, where=where, remedy=remedy)
 
 

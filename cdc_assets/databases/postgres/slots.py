@@ -8,7 +8,8 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from cdc_assets.errors import UnreachableError
+from cdc_assets.databases.postgres.connection import address_of, translated
+from cdc_assets.errors import LoginRefusedError, UnreachableError
 
 CONNECT_SECONDS: Final = 5
 STATEMENT_MILLIS: Final = 5_000
@@ -74,6 +75,9 @@ def _asked(dsn: str, *queries: LiteralString) -> list[tuple[Any, ...]]:
             connection.execute(f"SET statement_timeout = {STATEMENT_MILLIS:d}".encode())
             return [row for query in queries for row in connection.execute(query).fetchall()]
     except psycopg.Error as error:
+        problem = translated(error, address_of(dsn))
+        if isinstance(problem, LoginRefusedError):
+            raise problem from None
         code = f" {error.sqlstate}" if error.sqlstate else ""
         what = f"PostgreSQL does not tell of its log ({type(error).__name__}{code})"
         raise UnreachableError(what, remedy="check sources.….database.dsn and its rights") from None

@@ -31,5 +31,5 @@ class Connections:
     @classmethod
     def of(cls, config: ReplicationConfig) -> Connections:
         """Returns new ones, opened when they are first used."""
-        log = KafkaLog(config.kafka.librdkafka(), largest=config.max_record_bytes)
+        log = KafkaLog(config.kafka.librdkafka, largest=config.max_record_bytes)
         return cls(log, Lake(config), Histories(log), Witnesses(Deliveries(config)))

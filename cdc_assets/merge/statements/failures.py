@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import grpc
 from google.protobuf.message import Error as ProtobufError
@@ -13,6 +15,7 @@ from pyspark.errors import PySparkException
 from cdc_assets.errors import (
     CdcError,
     ConflictError,
+    LoginRefusedError,
     TerminalError,
     TransientError,
     UnreachableError,
@@ -38,6 +41,34 @@ _LOST_SERVER = (
     "INVALID_HANDLE.OPERATION",
     "SESSION_CLOSED",
 )
+_REFUSED: Final = (
+    (re.compile(r"\b(?:Sasl|Ssl)?AuthenticationException|\w+AuthorizationException\b"), "Kafka"),
+    (re.compile(r"\bNotAuthorizedException|\bForbiddenException"), "the catalog"),
+    (
+        re.compile(
+            r"Status Code: 40[13]\b|\bAccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch"
+            r"|ExpiredToken|\bAccessControlException"
+        ),
+        "the warehouse",
+    ),
+    (
+        re.compile(
+            r"password authentication failed|no pg_hba\.conf entry|Access denied for user"
+            r"|SQLInvalidAuthorizationSpecException"
+        ),
+        "a database",
+    ),
+)
+"""How the drivers and clients on Spark say that a login was refused, and by whom."""
+
+_NO_LOGIN: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
+_SHOWN: Final = {
+    "Spark": "the session is opened (spark.token)",
+    "Kafka": "Spark reads topics (kafka.properties)",
+    "the catalog": "Spark opens the catalog (lake.catalog.properties)",
+    "the warehouse": "Spark reads and writes files (lake.catalog.properties, or the server's own)",
+    "a database": "Spark reads the catalog or the source (lake.catalog.uri, database.dsn)",
+}
 _TOO_LARGE = (
     "exceeds maximum protobuf size",
     "message larger than max",
@@ -56,6 +87,7 @@ def translated(step: str, where: str) -> Iterator[None]:
         ConflictError: if Iceberg refused the commit because another one came first.
         TerminalError: if the plan is too deep or too large to be sent, which depends on the
             table and the batch, so that a retry would not help.
+        LoginRefusedError: if Spark, or a part that it talks to, refused the login.
         UnreachableError: if the Spark server went away.
         TransientError: for everything else; its cause is named, not quoted.
     """
@@ -125,10 +157,37 @@ def _too_large(error: Exception, step: str, where: str) -> TerminalError:
     return TerminalError(what, where=where, remedy=remedy)
 
 
+def refusal_of(error: Exception, where: str) -> LoginRefusedError | None:
+    """Returns the error for a login that Spark, or a part that it talks to, has refused.
+
+    None if the error is another one.
+    """
+    text = str(error)
+    code = _status_of(error)
+    named = ("Spark" for each in _NO_LOGIN if code is each or f"StatusCode.{each.name}" in text)
+    by = next(named, None) or next((part for sign, part in _REFUSED if sign.search(text)), None)
+    if by is None:
+        return None
+    what = f"{by} refused the login" if by == "Spark" else f"{by} refused the login of Spark"
+    remedy = f"renew the token or password with which {_SHOWN[by]}, and check its rights"
+    return LoginRefusedError(what, where=where, remedy=remedy)
+
+
+def _status_of(error: Exception) -> object:
+    for name in ("code", "getGrpcStatusCode"):
+        read = getattr(error, name, None)
+        if callable(read):
+            return read()
+    return None
+
+
 def _translate(error: Exception, step: str, where: str) -> CdcError:
     text = str(error)
     if _is_too_large(error):
         return _too_large(error, step, where)
+    refused = refusal_of(error, where)
+    if refused is not None:
+        return refused
     if any(sign in text for sign in _CONFLICTS):
         what = f"another writer published while this batch was at: {step}"
         return ConflictError(what, where=where, remedy="the range is merged again by the next try")
