@@ -162,12 +162,30 @@ class DesiredBook:
         Raises:
             TerminalError: if a document is invalid, so that its wish is unknown, or ownerless.
         """
+        found, invalid = self.readable()
+        for problem in invalid.values():
+            raise problem
+        return found
+
+    def readable(self) -> tuple[dict[TableName, Desired], dict[str, TerminalError]]:
+        """Returns the wishes as `load`, and what is wrong with each invalid document.
+
+        The latter are by `place_of` the document's table, as far as its name tells.
+
+        Raises:
+            TerminalError: if a document is ownerless.
+        """
         found: dict[TableName, Desired] = {}
+        invalid: dict[str, TerminalError] = {}
         for file, content in self._documents("").items():
-            table, wish, wanted = self._read(file, content)
+            try:
+                table, wish, wanted = self._read(file, content)
+            except TerminalError as problem:
+                invalid[_place(file)] = problem
+                continue
             if not self._is_over(wanted):
                 found[table] = found.get(table, NOTHING).with_wish(wish, wanted)
-        return found
+        return found, invalid
 
     def of(self, table: TableName) -> Desired:
         """Returns the wishes of one table; lists the folder, and reads only its documents.
@@ -256,6 +274,16 @@ class DesiredBook:
     def _unreachable(self) -> UnreachableError:
         what = "what is wanted of tables cannot be read or written"
         return UnreachableError(what, where=self.url, remedy="check that the place is writable")
+
+
+def place_of(table: TableName) -> str:
+    """Returns the part that the names of this table's documents share, and no other table's."""
+    return _name(table).removesuffix(".")
+
+
+def _place(file: str) -> str:
+    """Returns `place_of` the table after which a document is named."""
+    return file.rpartition("/")[2].removesuffix(_END).rpartition(".")[0]
 
 
 def _name(table: TableName) -> str:

@@ -15,9 +15,10 @@ SECRET_PART = "s3cret-path"
 
 @dataclass
 class Receiver:
-    """What was accepted; nothing is while ``is_down``."""
+    """What was accepted; nothing is while ``is_down``. ``beats`` counts heartbeats."""
 
     url: str = ""
+    beats: int = 0
     received: list[dict[str, Any]] = field(default_factory=list)
     is_down: bool = False
 
@@ -35,6 +36,11 @@ def receiving() -> Iterator[Receiver]:
             if not receiver.is_down:
                 receiver.received.append(json.loads(body))
 
+        def do_GET(self) -> None:
+            receiver.beats += not receiver.is_down
+            self.send_response(503 if receiver.is_down else 200)
+            self.end_headers()
+
         def log_message(self, *_: object) -> None:
             pass
 
@@ -44,3 +50,8 @@ def receiving() -> Iterator[Receiver]:
     yield receiver
     server.shutdown()
     server.server_close()
+
+
+def changes_of(receiver: Receiver) -> list[tuple[str, str]]:
+    """Kind and change of each accepted message, in order."""
+    return [(each["kind"], each["change"]) for each in receiver.received]

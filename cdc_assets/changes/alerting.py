@@ -1,24 +1,32 @@
 """Decides which alerts to send: each once, with its recovery, and many of a kind as one.
 
 A *finding* is something that is wrong now. Findings of one kind and source are a *group*. A message
-is sent when a group begins, again when its members have changed (but not more often than `QUIET`,
-so that 500 tables that fail one after the other are a few messages), and once more when all of it
-is over. A finding that may pass by itself is reported only after it has lasted for its own delay.
+is sent when a group begins, again when its members have changed, and once more when all of it is
+over. None but the first comes sooner than `QUIET` after the one before it, so that 500 tables that
+fail one after the other are a few messages. A finding that may pass by itself is reported only
+after it has lasted for its own delay.
+
+A reported finding is over once it was absent from every look for `GOOD`: what fails every other
+minute is one alert, and not thirty with their recoveries.
 
 The reported state is a value that the caller keeps. Where a part did not answer, earlier findings
-remain: not knowing is no recovery.
+remain, and the time for which they were absent begins anew: not knowing is no recovery.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 QUIET: Final = timedelta(minutes=10)
 """Least time between two messages about one continuing group."""
+
+GOOD: Final = timedelta(minutes=5)
+"""How long a reported finding must have been absent to be over."""
 
 NAMED: Final = 20
 """The most members named in a message; the others are counted."""
@@ -32,6 +40,12 @@ class Kind(StrEnum):
     LOST_RANGE = "lost_range_danger"
     CONNECTOR_DOWN = "connector_down"
     SLOT_GROWS = "slot_growing"
+    PART_AWAY = "part_away"
+    LOGIN_REFUSED = "login_refused"
+    QUARANTINED = "records_in_quarantine"
+    ROWS_DIFFER = "rows_differ"
+    OFFSETS_GAP = "offsets_not_contiguous"
+    CANNOT_LOOK = "cannot_look"
 
 
 class Change(StrEnum):
@@ -63,17 +77,26 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A finding that was present at the last look.
+    """A finding that was present at the last look, or is not over yet.
 
     Attributes:
         since: when it was first seen, aware.
         words: of the finding.
         told: whether a message has named or counted it.
+        gone: since when it has been absent from every look; None if it was there at the last one,
+            or nobody could say.
+        after: how long it must last before it is reported.
     """
 
     since: datetime
     words: str
     told: bool = False
+    gone: datetime | None = None
+    after: timedelta = timedelta()
+
+    def is_due(self, now: datetime) -> bool:
+        """Returns whether it has lasted for long enough, and no message has named it."""
+        return not self.told and now - self.since >= self.after
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +118,8 @@ class Group:
 
 Key = tuple[Kind, str]
 Known = Mapping[Key, Group]
+Judged = Callable[[Kind, str, str], bool]
+"""Whether a look could see that a member of a kind and source is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +130,7 @@ class Message:
         kind, source: of the group.
         change: the change since the last message.
         begun: when it began; with kind and source it identifies the alert.
-        members: those that are wrong now, up to `NAMED`; ``count`` of them in all.
+        members: those that are not over, up to `NAMED`; ``count`` of them in all.
         over: those that have ended.
         after: the state of the group once this message is sent.
     """
@@ -126,21 +151,21 @@ class Message:
 
 
 def looked(
-    known: Known, found: Iterable[Finding], unjudged: Collection[Key], now: datetime
+    known: Known, found: Iterable[Finding], judged: Judged, now: datetime
 ) -> dict[Key, Group]:
     """Returns the state after a look, before any of it is reported.
 
     Args:
         known: the state before.
         found: all that is wrong now.
-        unjudged: groups of which nobody can say at the moment whether a member is over.
+        judged: returns whether a member that was not found is known to be absent.
         now: aware.
     """
     there: dict[Key, dict[str, Finding]] = {}
     for each in found:
         there.setdefault((each.kind, each.source), {})[each.member] = each
     after = {
-        key: _looked(known.get(key, Group()), there.get(key, {}), now, stays=key in unjudged)
+        key: _looked(known.get(key, Group()), there.get(key, {}), now, partial(judged, *key))
         for key in {*known, *there}
     }
     return _worth_knowing(after)
@@ -155,57 +180,60 @@ def _worth_knowing(known: Known) -> dict[Key, Group]:
     return {key: group for key, group in known.items() if group.members or group.begun}
 
 
-def messages(known: Known, found: Iterable[Finding], now: datetime) -> Iterator[Message]:
+def messages(known: Known, now: datetime) -> Iterator[Message]:
     """Yields the messages to send now, given the result of `looked`.
 
     Once a message is sent, its ``after`` is the state of its group.
-
-    Args:
-        known: the state after the look.
-        found: all that is wrong now, for the delay of each finding.
-        now: aware.
     """
-    delays = {(each.kind, each.source, each.member): each.after for each in found}
     for key, group in sorted(known.items()):
-        due = {
-            name
-            for name, member in group.members.items()
-            if not member.told and now - member.since >= delays.get((*key, name), timedelta())
-        }
+        due = {name for name, member in group.members.items() if member.is_due(now)}
         change = _change(group, due, now)
         if change is not None:
             yield _message(key, group, due, change, now)
 
 
-def _looked(group: Group, found: Mapping[str, Finding], now: datetime, *, stays: bool) -> Group:
-    """Updates a group with the findings; ``stays``: missing findings do not count as over."""
-    kept = {name: each for name, each in group.members.items() if stays and name not in found}
+def _looked(
+    group: Group, found: Mapping[str, Finding], now: datetime, is_judged: Callable[[str], bool]
+) -> Group:
+    """Updates a group with the findings; a member that cannot be judged stays as it was found."""
     members = {
-        name: replace(group.members[name], words=each.words)
-        if name in group.members
-        else Member(now, each.words)
+        name: _again(group.members.get(name), each, now, told=name in group.over)
         for name, each in found.items()
     }
-    gone = (
-        name
+    absent = {
+        name: replace(each, gone=(each.gone or now) if is_judged(name) else None)
         for name, each in group.members.items()
-        if each.told and name not in found and name not in kept
-    )
-    back = {name for name in group.over if name in found}
-    members = {
-        name: replace(each, told=True) if name in back else each for name, each in members.items()
+        if name not in found
     }
-    over = dict.fromkeys((*(name for name in group.over if name not in back), *gone))
-    return replace(group, members={**kept, **members}, over=tuple(over))
+    over = [name for name in group.over if name not in found]
+    for name, each in absent.items():
+        if not _is_over(each, now):
+            members[name] = each
+        elif each.told:
+            over.append(name)
+    return replace(group, members=members, over=tuple(dict.fromkeys(over)))
+
+
+def _again(known: Member | None, found: Finding, now: datetime, *, told: bool) -> Member:
+    """Returns a member that was found; ``told``: no message has said yet that it was over."""
+    if known is None:
+        return Member(now, found.words, told, after=found.after)
+    return replace(known, words=found.words, gone=None, after=found.after)
+
+
+def _is_over(absent: Member, now: datetime) -> bool:
+    """Returns whether a member is over; a finding that nobody was told of is over at once."""
+    return absent.gone is not None and (not absent.told or now - absent.gone >= GOOD)
 
 
 def _change(group: Group, due: Collection[str], now: datetime) -> Change | None:
     if group.begun is None:
         return Change.FIRING if due else None
+    if group.told_at is not None and now - group.told_at < QUIET:
+        return None
     if not due and not any(each.told for each in group.members.values()):
         return Change.RESOLVED
-    is_quiet = group.told_at is None or now - group.told_at >= QUIET
-    return Change.CHANGED if (due or group.over) and is_quiet else None
+    return Change.CHANGED if due or group.over else None
 
 
 def _message(

@@ -186,8 +186,19 @@ class AlertsConfig(Strict):
         webhook: a URL, which is a secret.
         form: ``slack`` is the form of Slack's incoming webhooks, which others accept too.
         slot_bytes: the retained WAL, in bytes, above which a replication slot is reported.
+        heartbeat: a URL that is called each time everything was looked at and told; whoever
+            expects these calls reports when they stop.
     """
 
     webhook: Secret | None = None
+    heartbeat: SecretUrl | None = None
     form: Literal["json", "slack"] = "json"
     slot_bytes: int = Field(default=10 << 30, ge=1)
+
+    @field_validator("heartbeat")
+    @classmethod
+    def _http(cls, url: str | Secret | None) -> str | Secret | None:
+        if isinstance(url, str) and not url.startswith(("http://", "https://")):
+            what = "is not an http:// or https:// URL"
+            raise refuse(what, "heartbeat: {env: NAME}, or a URL such as https://hc-ping.com/…")
+        return url

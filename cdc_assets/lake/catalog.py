@@ -129,6 +129,19 @@ class Lake:
             mine = (each for each in publishes(table, head) if each.shard == shard)
             return tuple(islice(mine, limit))
 
+    def read_from_store(self, name: LakeName) -> None:
+        """Reads the beginning of a table's metadata file; does nothing if there is no table.
+
+        Raises:
+            CdcError: if the catalog or the table's folder does not answer, or the file is gone.
+        """
+        table = self._connection.load(name)
+        if table is None:
+            return
+        with self._connection.reading(name, table.metadata_location):
+            with table.io.new_input(table.metadata_location).open() as file:
+                file.read(1)
+
     def past(self, name: LakeName) -> Past | None:
         """Returns a table's past; None if it does not exist, or has no snapshot."""
         table = self._connection.load(name)

@@ -1,20 +1,24 @@
-"""Finds what needs an alert, and sends each alert once, with its recovery.
+"""Sends each alert once, with its recovery.
 
 The alerts sent are recorded in a small document beside the registry, so that a restart of the
-daemon neither repeats nor forgets an alert.
+daemon neither repeats nor forgets an alert. Where it cannot be written, this process remembers
+them: an alert is sent all the same, and a restart meanwhile may repeat it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
 from cdc_assets.changes.alerting import (
+    QUIET,
     Finding,
     Group,
+    Judged,
     Key,
     Kind,
     Known,
@@ -24,127 +28,49 @@ from cdc_assets.changes.alerting import (
     messages,
     sent,
 )
-from cdc_assets.changes.slo import SloState
 from cdc_assets.config.platform import AlertsConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import UnreachableError
 from cdc_assets.files import as_os_errors, beside, files_at, replace_file
-from cdc_assets.operate.connectors import Working
-from cdc_assets.operate.numbers import Numbers, SourceNumbers
-from cdc_assets.operate.status import TableStatus
-from cdc_assets.operate.survey import Condition
+from cdc_assets.operate.findings import of_problem
 from cdc_assets.operate.webhook import RefusedError, document_of, formed, post
 
-TRANSIENT: Final = timedelta(minutes=10)
-"""How long a failure that may pass by itself lasts before it is an alert."""
-BURNING: Final = timedelta(minutes=2)
-HELD: Final = timedelta(minutes=2)
-"""Longer than Connect takes to assign a connector's tasks to another worker."""
-SILENT: Final = timedelta(minutes=5)
-
 ATTEMPTS: Final = 2
-CONNECT: Final = "Kafka Connect"
-
-
-# ── what is wrong ────────────────────────────────────────────────────────────────────────────
-
-
-def findings(numbers: Numbers, config: AlertsConfig) -> list[Finding]:
-    """Returns all that is wrong at the moment of a look."""
-    tables = [each for each in numbers.status.tables if each.condition is not Condition.DROPPED]
-    return [
-        *(found for each in tables for found in _of_table(each)),
-        *_of_connectors(tables),
-        *(found for source in numbers.sources for found in _of_slots(source, config)),
-    ]
-
-
-def unjudged(numbers: Numbers) -> frozenset[Key]:
-    """Returns the keys that cannot be judged because a part did not answer."""
-    tables = numbers.status.tables
-    sources = {each.table.source for each in tables}
-    of_tables = (Kind.TABLE_FAILED, Kind.BUDGET_BURNS, Kind.LOST_RANGE)
-    silent = {(kind, source) for kind in of_tables for source in sources if numbers.status.problems}
-    silent |= {
-        (Kind.CONNECTOR_DOWN, each.table.source)
-        for each in tables
-        if each.connector.working is Working.UNKNOWN
-    }
-    silent |= {
-        (Kind.SLOT_GROWS, each.source)
-        for each in numbers.sources
-        if each.slots and each.slots.problem
-    }
-    return frozenset(silent)
-
-
-def _of_table(each: TableStatus) -> Iterator[Finding]:
-    source, name = each.table.source, each.table.qualified
-    failure = each.survey.failure
-    if each.condition is Condition.FAILING and failure is not None:
-        after = timedelta() if failure.needs_person else TRANSIENT
-        yield Finding(Kind.TABLE_FAILED, source, name, failure.message, after)
-    if each.retained is not None and each.retained.is_near:
-        yield Finding(Kind.LOST_RANGE, source, name, each.retained.words())
-    if each.slo is not None and each.slo.state in {SloState.WARN, SloState.ERROR}:
-        words = (
-            f"{each.slo.percent_within:.2f} % of changes in time, target {each.target}; "
-            f"{each.slo.budget_left:.0%} of the error budget left, burning "
-            f"{each.slo.burn_rate:.1f} times as fast as allowed"
-        )
-        yield Finding(Kind.BUDGET_BURNS, source, name, words, BURNING)
-
-
-def _of_connectors(tables: Sequence[TableStatus]) -> Iterator[Finding]:
-    """Yields one finding per connector, however many tables wait for it."""
-    waiting: dict[tuple[str, str], list[TableStatus]] = {}
-    for each in tables:
-        if each.connector.trouble:
-            names = ", ".join(one.name for one in each.connector.connectors) or CONNECT
-            waiting.setdefault((each.table.source, names), []).append(each)
-    for (source, names), group in waiting.items():
-        view = group[0].connector
-        after = {Working.DOWN: timedelta(), Working.HELD: HELD}.get(view.working, SILENT)
-        wait = sum(not each.survey.desired.held for each in group)
-        whom = (
-            f"{wait:,} table(s) wait for it"
-            if wait
-            else "nothing is merged into its tables now, as people want"
-        )
-        words = f"{view.trouble}; {whom}"
-        yield Finding(Kind.CONNECTOR_DOWN, source, names, words, after)
-
-
-def _of_slots(source: SourceNumbers, config: AlertsConfig) -> Iterator[Finding]:
-    for each in source.slots.slots if source.slots else ():
-        is_lost = each.wal_status in {"unreserved", "lost"}
-        if is_lost or each.retained_bytes > config.slot_bytes:
-            reader = "is read" if each.active else "is not read by anybody"
-            state = f", its WAL is {each.wal_status}" if is_lost else ""
-            words = (
-                f"the database keeps {each.retained_bytes:,} bytes of WAL for it{state}; "
-                f"it {reader}: look at its connector, or drop the slot if nobody needs it"
-            )
-            yield Finding(Kind.SLOT_GROWS, source.source, each.name, words)
-
-
-# ── telling it ───────────────────────────────────────────────────────────────────────────────
+POSTING_SECONDS: Final = 15.0
+"""After this long no other message is begun: Dagster gives a tick a minute for everything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The messages sent after a look; ``problem``: why the rest waits for the next look."""
+    """The messages sent after a look.
 
-    sent: tuple[Message, ...]
+    Attributes:
+        sent: the accepted messages.
+        problem: why the rest waits for a later look; empty if there is none.
+        is_heard: whether the receiver answers, if only by refusing a message for what it is.
+    """
+
+    sent: tuple[Message, ...] = ()
     problem: str = ""
+    is_heard: bool = True
 
 
 class AlertBook:
-    """The alerts sent, as one JSON document at a path or fsspec URL. One process writes it."""
+    """The alerts sent, as one JSON document at a path or fsspec URL. One process writes it.
+
+    Attributes:
+        url: the document's place.
+        problem: why it could not be read or written at the last attempt.
+        refused: when the receiver refused the newest message of a group for what it is.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self.problem: UnreachableError | None = None
+        self.refused: dict[Key, datetime] = {}
         self._files, self._path = files_at(url)
+        self._remembered: Known | None = None
+        self._was_read = False
 
     @classmethod
     def beside(cls, registry_url: str) -> AlertBook:
@@ -152,69 +78,105 @@ class AlertBook:
         return cls(beside(registry_url, "alerts.json"))
 
     def load(self) -> Known:
-        """Returns the recorded alerts; none if there is no document, or an invalid one.
+        """Returns the recorded alerts, with what this process remembers that is not recorded.
 
-        Raises:
-            UnreachableError: if the place does not answer.
+        None if there is no document, or an invalid one.
         """
+        if self._was_read and self._remembered is not None:
+            return self._remembered
+        recorded = self._recorded()
+        mine = self._remembered or {}
+        return {**recorded, **{key: _as_begun(mine[key], recorded.get(key)) for key in mine}}
+
+    def save(self, known: Known) -> None:
+        """Writes the document; remembers its content for as long as that is not possible."""
+        try:
+            if not self._was_read:
+                raise self._unreachable()
+            with effect("alerts: write"):
+                replace_file(self._files, self._path, json.dumps(_document(known)).encode())
+        except (OSError, UnreachableError):
+            self.problem, self._remembered = self._unreachable(), known
+        else:
+            self.problem = self._remembered = None
+
+    def _recorded(self) -> Known:
         try:
             with as_os_errors():
                 content = cast("bytes", self._files.cat_file(self._path))
+            self._was_read = True
             return _known(json.loads(content))
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+            self._was_read = True
             return {}
-        except OSError as error:
-            raise self._unreachable() from error
-
-    def save(self, known: Known) -> None:
-        """Writes the document.
-
-        Raises:
-            UnreachableError: if the place does not answer.
-        """
-        try:
-            with effect("alerts: write"):
-                replace_file(self._files, self._path, json.dumps(_document(known)).encode())
-        except OSError as error:
-            raise self._unreachable() from error
+        except OSError:
+            self.problem = self._unreachable()
+            return {}
 
     def _unreachable(self) -> UnreachableError:
-        what = "what alerts were sent cannot be read or written"
-        return UnreachableError(what, where=self.url, remedy="check that the place is writable")
+        what = "the registry's folder cannot be read or written: what fails is not recorded either"
+        remedy = f"check with df and ls -l that {self.url} can be written"
+        return UnreachableError(what, where=self.url, remedy=remedy)
 
 
-def tell(numbers: Numbers, config: AlertsConfig, book: AlertBook) -> Told:
+@dataclass(frozen=True, slots=True)
+class News:
+    """The result of a look.
+
+    Attributes:
+        found: all that is wrong.
+        judges: whether it could see that something else is over.
+        at: aware.
+    """
+
+    found: Sequence[Finding]
+    judges: Judged
+    at: datetime
+
+
+def tell(news: News, config: AlertsConfig, book: AlertBook) -> Told:
     """Sends the news of a look.
 
     1. Read the recorded alerts. 2. Add the look to them and save them: how long something has been
     wrong must outlive this process. 3. For each message: send it, then record that it was sent. A
-    crash between the two sends it once more, with the same ``id``.
+    crash between the two sends it once more, with the same ``id``. A message that is refused for
+    what it is waits for `QUIET`, and keeps no other waiting.
 
     Raises:
-        UnreachableError: if the recorded alerts cannot be read or written.
         ConfigError: if the webhook's variable is not set.
     """
     if config.webhook is None:
-        return Told(())
-    url = config.webhook.reveal()
-    found, now = findings(numbers, config), numbers.status.at
+        return Told()
+    url, now, end = config.webhook.reveal(), news.at, time.monotonic() + POSTING_SECONDS
     before = book.load()
-    known = looked(before, found, unjudged(numbers), now)
-    if known != before:
-        book.save(known)
+    found = [*news.found, *([of_problem(book.problem)] if book.problem else [])]
+    known = looked(before, found, news.judges, now)
+    book.save(known)
     done, refused = list[Message](), ""
-    for message in messages(known, found, now):
+    for message in messages(known, now):
+        key = message.kind, message.source
+        if timedelta() <= now - book.refused.get(key, now - QUIET) < QUIET:
+            continue
+        if time.monotonic() >= end:
+            return Told(tuple(done), "the receiver is slow: the rest is posted by the next tick")
         try:
             post(url, formed(document_of(message), config), ATTEMPTS)
         except UnreachableError as problem:
-            return Told(tuple(done), str(problem))
-        except RefusedError as problem:  # this one only; it is tried again
+            return Told(tuple(done), str(problem), is_heard=False)
+        except RefusedError as problem:  # this one only
             refused = str(problem)
+            book.refused[key] = now
             continue
         known = sent(known, message)
         book.save(known)
         done.append(message)
     return Told(tuple(done), refused)
+
+
+def _as_begun(mine: Group, recorded: Group | None) -> Group:
+    """Returns a group that was found anew while its record could not be read: with its ``id``."""
+    begun = recorded.begun if recorded else None
+    return replace(mine, begun=begun) if mine.begun and begun else mine
 
 
 def _document(known: Known) -> list[dict[str, Any]]:
@@ -225,13 +187,20 @@ def _document(known: Known) -> list[dict[str, Any]]:
             "begun": _iso(group.begun),
             "told_at": _iso(group.told_at),
             "over": list(group.over),
-            "members": {
-                name: {"since": _iso(each.since), "words": each.words, "told": each.told}
-                for name, each in group.members.items()
-            },
+            "members": {name: _member_to_dict(each) for name, each in group.members.items()},
         }
         for (kind, source), group in known.items()
     ]
+
+
+def _member_to_dict(member: Member) -> dict[str, Any]:
+    return {
+        "since": _iso(member.since),
+        "words": member.words,
+        "told": member.told,
+        "gone": _iso(member.gone),
+        "after_seconds": member.after.total_seconds(),
+    }
 
 
 def _known(document: Sequence[Mapping[str, Any]]) -> Known:
@@ -239,11 +208,19 @@ def _known(document: Sequence[Mapping[str, Any]]) -> Known:
 
 
 def _group(said: Mapping[str, Any]) -> Group:
-    members = {
-        name: Member(datetime.fromisoformat(each["since"]), each["words"], each["told"])
-        for name, each in said["members"].items()
-    }
+    members = {name: _member(each) for name, each in said["members"].items()}
     return Group(members, _time(said["begun"]), _time(said["told_at"]), tuple(said["over"]))
+
+
+def _member(said: Mapping[str, Any]) -> Member:
+    """Returns a member; an earlier version wrote neither of the last two."""
+    return Member(
+        datetime.fromisoformat(said["since"]),
+        said["words"],
+        said["told"],
+        _time(said.get("gone")),
+        timedelta(seconds=said.get("after_seconds", 0)),
+    )
 
 
 def _iso(at: datetime | None) -> str | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cdc_assets.log.kafka import KafkaLog
     from cdc_assets.operate.connectors import Connects
     from cdc_assets.operate.contiguity import Contiguities
+    from cdc_assets.operate.parts import Parts
     from cdc_assets.operate.seen_states import StateBook
 
 
@@ -69,6 +70,13 @@ class Services:
         from cdc_assets.operate.contiguity import Contiguities
 
         return Contiguities(self.lake)
+
+    @cached_property
+    def parts(self) -> Parts:
+        """The parts that a survey does without."""
+        from cdc_assets.operate.parts import Parts
+
+        return Parts(self.config, lambda: self.lake)
 
     @cached_property
     def registry(self) -> RegistryFile:

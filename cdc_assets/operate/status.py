@@ -112,6 +112,7 @@ class Status:
     """All tables, the parts that did not answer, and the topics that are no tables.
 
     ``why_none``: why there are no tables; empty if there are, or if Kafka does not answer.
+    ``is_whole``: whether all that is said of tables could be read.
     """
 
     at: datetime
@@ -119,6 +120,7 @@ class Status:
     problems: tuple[CdcError, ...] = ()
     not_tables: tuple[OtherTopic, ...] = ()
     why_none: str = ""
+    is_whole: bool = True
 
     @property
     def sources(self) -> tuple[SourceLag, ...]:
@@ -161,7 +163,7 @@ def read_status(services: Services, entries: Sequence[TableEntry] | None = None)
     """Reads the status of all registered tables, or of these; names parts that do not answer.
 
     Raises:
-        TerminalError: if the registry document is invalid, or a secret is missing.
+        CdcError: if the registry cannot be read, or a secret is missing.
     """
     others: tuple[OtherTopic, ...] = ()
     if entries is None:
@@ -190,7 +192,9 @@ def read_status(services: Services, entries: Sequence[TableEntry] | None = None)
         for each in seen.tables
     )
     why_none, silent = ("", ()) if tables else _why_none(services)
-    return Status(seen.at, tables, (*seen.problems, *problems, *silent), others, why_none)
+    said = (*seen.problems, *problems, *silent)
+    is_whole = seen.is_whole and not problems
+    return Status(seen.at, tables, said, others, why_none, is_whole)
 
 
 def _why_none(services: Services) -> tuple[str, tuple[CdcError, ...]]:
@@ -203,12 +207,13 @@ def _why_none(services: Services) -> tuple[str, tuple[CdcError, ...]]:
 def _reports(
     services: Services, seen: Survey
 ) -> tuple[dict[TableName, SloReport], dict[TableName, Retained], tuple[CdcError, ...]]:
-    if seen.problems:
+    if not seen.is_whole:
         return {}, {}, ()
     try:
-        reports = slo_reports(services, seen.tables, seen.at)
+        # Of a table that people hold nothing is promised, and who they are is not known.
+        reports = slo_reports(services, seen.tables, seen.at) if seen.knows_wishes else {}
         return reports, retained(services, seen.tables, seen.at), ()
-    except TransientError as problem:
+    except CdcError as problem:
         return {}, {}, (problem,)
 
 

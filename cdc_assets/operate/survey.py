@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector, total_length
-from cdc_assets.desired import NOTHING, Desired
-from cdc_assets.errors import CdcError, TransientError
+from cdc_assets.desired import NOTHING, Desired, place_of
+from cdc_assets.errors import CdcError, TerminalError
 from cdc_assets.log.rounds import in_rounds
 from cdc_assets.operate.failures import Failure, kind_of
 from cdc_assets.operate.services import Services
@@ -156,20 +156,26 @@ class Survey:
     """All tables at one moment, and the parts that did not answer.
 
     Whatever concerns one table alone is that table's ``problem``, and not among these.
+
+    Attributes:
+        is_whole: whether the log, the lake and the tables' failures could be read.
+        knows_wishes: whether people's wishes for tables could be read.
     """
 
     at: datetime
     tables: tuple[TableSurvey, ...]
     problems: tuple[CdcError, ...] = ()
+    is_whole: bool = True
+    knows_wishes: bool = True
 
     def answered(self) -> Survey:
         """Returns the survey itself if every part has answered.
 
         Raises:
-            CdcError: the first problem, if there is any.
+            CdcError: the first problem, if there is any; one that needs a person before others.
         """
-        if self.problems:
-            raise self.problems[0]
+        for each in sorted(self.problems, key=lambda each: not isinstance(each, TerminalError)):
+            raise each
         return self
 
     def complete(self) -> Survey:
@@ -187,8 +193,9 @@ class Survey:
 def survey(services: Services, entries: Sequence[TableEntry], *, ages: bool = True) -> Survey:
     """Reads Kafka (a few calls for all tables), the catalog, the failures and the wishes.
 
-    If a part does not answer, the fields that need it are None, and ``problems`` names it: this
-    function itself does not raise for it. A table that alone cannot be read has its own problem.
+    If a part cannot be read, the fields that need it are None, and ``problems`` names it: this
+    function itself does not raise for it. A table that alone cannot be read, or whose wishes
+    cannot, has its own problem.
 
     Args:
         services: the services to ask.
@@ -196,8 +203,8 @@ def survey(services: Services, entries: Sequence[TableEntry], *, ages: bool = Tr
         ages: whether to find the timestamps of the oldest unread records, too.
     """
     problems: list[CdcError] = []
+    wishes = _wishes(services, entries)
     failures = _tried(services.failures.load, {}, problems)
-    desired = _tried(services.desired.load, {}, problems)
     entries = _tried(partial(_in_their_topics, services, entries), entries, problems)
     topics = [entry.topic for entry in entries]
     awaited = {topic for each in failures.values() if each.hold for topic in each.hold.log_end}
@@ -212,15 +219,38 @@ def survey(services: Services, entries: Sequence[TableEntry], *, ages: bool = Tr
         _troubled(
             TableSurvey(each, _state(looked.get(each.table)), marks.get(each.topic), None,
                         failures.get(each.table), _has_moved(failures.get(each.table), marks),
-                        desired.get(each.table, NOTHING)),
-            _problem(looked.get(each.table)) or unread.get(each.topic),
+                        wishes.found.get(each.table, NOTHING)),
+            wishes.of_tables.get(each.table)
+            or _problem(looked.get(each.table))
+            or unread.get(each.topic),
             now,
         )
         for each in entries
     )  # fmt: skip
     if ages and not problems:
         tables = _tried(partial(_aged, services, tables), tables, problems)
-    return Survey(services.clock(), tables, tuple(problems))
+    said = (*problems, *wishes.problems)
+    return Survey(services.clock(), tables, said, not problems, wishes.are_known)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """People's wishes; what cannot be read of them, for a table where one is known."""
+
+    found: Mapping[TableName, Desired]
+    of_tables: Mapping[TableName, CdcError]
+    problems: tuple[CdcError, ...]
+    are_known: bool = True
+
+
+def _wishes(services: Services, entries: Sequence[TableEntry]) -> _Wishes:
+    problems: list[CdcError] = []
+    nothing: tuple[dict[TableName, Desired], dict[str, TerminalError]] = ({}, {})
+    found, invalid = _tried(services.desired.readable, nothing, problems)
+    places = {place_of(each.table): each.table for each in entries}
+    of_tables = {places[at]: each for at, each in invalid.items() if at in places}
+    others = [each for at, each in invalid.items() if at not in places]
+    return _Wishes(found, of_tables, (*problems, *others), not problems)
 
 
 def _in_their_topics(services: Services, entries: Sequence[TableEntry]) -> Sequence[TableEntry]:
@@ -292,6 +322,6 @@ def _has_moved(failure: Failure | None, marks: Mapping[str, Watermarks]) -> bool
 def _tried(call: Callable[[], T], otherwise: T, problems: list[CdcError]) -> T:
     try:
         return call()
-    except TransientError as problem:
+    except CdcError as problem:
         problems.append(problem)
         return otherwise

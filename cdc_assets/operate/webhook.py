@@ -6,12 +6,14 @@ from typing import Any, Final
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from cdc_assets.changes.alerting import NAMED, Change, Message
+from cdc_assets.changes.alerting import NAMED, Change, Kind, Message
 from cdc_assets.config.platform import AlertsConfig
-from cdc_assets.errors import TerminalError, UnreachableError
+from cdc_assets.config.secret import reveal
+from cdc_assets.errors import ConfigError, TerminalError, UnreachableError
 from cdc_assets.naming import some_of
 
 TIMEOUT_SECONDS: Final = 10
+BEAT_SECONDS: Final = 5
 ATTEMPTS: Final = 3
 _SECTION_CHARACTERS: Final = 2_900
 """Slack allows 3,000."""
@@ -25,11 +27,17 @@ class RefusedError(TerminalError):
 
 
 _TITLES: Final = {
-    "table_failed": "table(s) failed",
-    "slo_budget_burning": "table(s) burn their error budget",
-    "lost_range_danger": "table(s) about to lose changes",
-    "connector_down": "connector(s) down",
-    "slot_growing": "replication slot(s) growing",
+    Kind.TABLE_FAILED: "table(s) failed",
+    Kind.BUDGET_BURNS: "table(s) burn their error budget",
+    Kind.LOST_RANGE: "table(s) about to lose changes",
+    Kind.CONNECTOR_DOWN: "connector(s) down",
+    Kind.SLOT_GROWS: "replication slot(s) growing",
+    Kind.PART_AWAY: "part(s) away",
+    Kind.LOGIN_REFUSED: "login(s) refused",
+    Kind.QUARANTINED: "table(s) with records in quarantine",
+    Kind.ROWS_DIFFER: "table(s) whose rows differ from the source",
+    Kind.OFFSETS_GAP: "table(s) whose offsets are not contiguous",
+    Kind.CANNOT_LOOK: "thing(s) that cannot be looked at",
 }
 
 
@@ -50,7 +58,7 @@ def document_of(message: Message) -> dict[str, Any]:
 
 def text_of(message: Message) -> str:
     """Formats a message for people, on several lines."""
-    title = _TITLES[message.kind.value]
+    title = _TITLES[message.kind]
     if message.change is Change.RESOLVED:
         over = some_of(message.over, NAMED)
         return f"cdc_assets: resolved: {message.source}: no more {title} ({over})"
@@ -103,6 +111,19 @@ def _post(url: str, message: dict[str, Any]) -> None:
             remedy = "set alerts.form to what the receiver expects"
             raise RefusedError(msg, where="alerts.webhook", remedy=remedy) from None
         raise UnreachableError(msg, where="alerts.webhook", remedy="check its URL") from None
+
+
+def beat(config: AlertsConfig) -> str:
+    """Calls the heartbeat's URL, if there is one; returns why that failed, without the URL."""
+    import requests
+
+    if config.heartbeat is None:
+        return ""
+    try:
+        requests.get(reveal(config.heartbeat), timeout=BEAT_SECONDS).raise_for_status()
+    except (requests.RequestException, ConfigError) as error:
+        return f"alerts.heartbeat could not be called ({type(error).__name__}): check its URL"
+    return ""
 
 
 def _short(words: str) -> str:

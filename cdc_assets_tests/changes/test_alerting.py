@@ -13,7 +13,6 @@ from cdc_assets.changes.alerting import (
     QUIET,
     Change,
     Finding,
-    Key,
     Kind,
     Known,
     Message,
@@ -42,9 +41,8 @@ class Watcher:
     def look(self, found: list[Finding], *, is_silent: bool = False,
              minutes: float = 1, refuses: bool = False) -> list[Message]:  # fmt: skip
         self.now += minutes * MINUTE
-        silent = {(kind, "shop") for kind in Kind} if is_silent else set[Key]()
-        known = looked(self.known, found, silent, self.now)
-        told = list(messages(known, found, self.now))
+        known = looked(self.known, found, lambda *_: not is_silent, self.now)
+        told = list(messages(known, self.now))
         if not refuses:
             for each in told:
                 known = sent(known, each)
@@ -96,9 +94,12 @@ def test_what_joins_later_is_told_once_it_is_quiet() -> None:
     (told,) = watcher.look(failed("a", "b"), minutes=10)
     assert told.change is Change.CHANGED
     assert [name for name, _ in told.members] == ["a", "b"]
-    (told,) = watcher.look(failed("b"), minutes=10)
+    assert watcher.look(failed("b"), minutes=10) == [], "it may come back"
+    (told,) = watcher.look(failed("b"), minutes=5)
     assert (told.change, told.over) == (Change.CHANGED, ("a",))
-    assert changes(watcher.look([])) == [Change.RESOLVED]
+    assert watcher.look([]) == []
+    assert watcher.look([], minutes=5) == [], "a message is not yet ten minutes old"
+    assert changes(watcher.look([], minutes=5)) == [Change.RESOLVED]
 
 
 @pytest.mark.unit
@@ -120,7 +121,10 @@ def test_not_knowing_is_no_recovery() -> None:
     assert watcher.look(failed("a")) == []
     (told,) = watcher.look(failed("b"), is_silent=True, minutes=60)
     assert [name for name, _ in told.members] == ["a", "b"]
-    assert changes(watcher.look([])) == [Change.RESOLVED]
+    assert watcher.look([]) == []
+    assert watcher.look([], is_silent=True, minutes=60) == [], "nobody has seen it good so long"
+    assert watcher.look([]) == []
+    assert changes(watcher.look([], minutes=5)) == [Change.RESOLVED]
 
 
 @pytest.mark.unit
@@ -128,7 +132,8 @@ def test_what_a_receiver_refused_is_sent_again() -> None:
     watcher = Watcher()
     assert changes(watcher.look(failed("a"), refuses=True)) == [Change.FIRING]
     assert changes(watcher.look(failed("a"))) == [Change.FIRING]
-    assert changes(watcher.look([], refuses=True)) == [Change.RESOLVED]
+    watcher.look([])
+    assert changes(watcher.look([], refuses=True, minutes=10)) == [Change.RESOLVED]
     assert changes(watcher.look([])) == [Change.RESOLVED]
     assert watcher.look([]) == []
 
@@ -140,6 +145,32 @@ def test_what_is_back_before_its_end_was_told_is_no_news() -> None:
     assert watcher.look(failed("a")) == []
     assert watcher.look(failed("a", "b")) == []
     assert watcher.look(failed("a", "b"), minutes=30) == []
+
+
+@pytest.mark.unit
+def test_what_waits_for_its_delay_goes_on_waiting_while_nobody_can_look() -> None:
+    watcher = Watcher()
+    watcher.look(failed("a", after=10 * MINUTE))
+    assert watcher.look([], is_silent=True) == []
+    assert changes(watcher.look([], is_silent=True, minutes=9)) == [Change.FIRING]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("bad", "every", "after", "most"),
+    [(1, 2, 0, 1), (4, 5, 2, 1), (8, 9, 0, 1), (1, 6, 0, 10), (6, 12, 0, 10)],
+    ids=["every other minute", "4 of 5", "8 of 9", "1 of 6", "6 of 12"],
+)
+def test_what_comes_and_goes_is_few_messages_an_hour(
+    bad: int, every: int, after: int, most: int
+) -> None:
+    watcher = Watcher()
+    for minute in range(60):
+        watcher.look(failed("a", after=after * MINUTE) if minute % every < bad else [])
+    assert 1 <= len(watcher.sent) <= most
+    for _ in range(20):
+        watcher.look([])
+    assert watcher.sent[-1].change is Change.RESOLVED, "and the last of them says that it is over"
 
 
 LOOKS = st.lists(
@@ -159,8 +190,8 @@ def test_messages_tell_the_truth_and_each_begin_has_one_end(
     watcher = Watcher()
     for tables, is_silent, refuses, minutes in looks:
         watcher.look(failed(*tables), is_silent=is_silent, refuses=refuses, minutes=minutes)
-    watcher.look([], minutes=60)
-    watcher.look([], minutes=60)
+    for _ in range(3):
+        watcher.look([], minutes=60)
     kinds = changes(watcher.sent)
     assert kinds.count(Change.FIRING) == kinds.count(Change.RESOLVED)
     is_open = False

@@ -17,11 +17,13 @@ from cdc_assets.changes.retention import Overtaking
 from cdc_assets.config.platform import AlertsConfig
 from cdc_assets.databases.postgres.slots import Slot
 from cdc_assets.desired import Desired, Wanted
-from cdc_assets.errors import UnreachableError
-from cdc_assets.operate.alerts import AlertBook, Told, findings, tell, unjudged
+from cdc_assets.errors import TerminalError, UnreachableError
+from cdc_assets.operate.alerts import AlertBook, News, Told, tell
 from cdc_assets.operate.connectors import ConnectorView, Working
 from cdc_assets.operate.failures import Failure, FailureKind
+from cdc_assets.operate.findings import Look
 from cdc_assets.operate.numbers import Numbers, SourceNumbers
+from cdc_assets.operate.parts import Asked, Away
 from cdc_assets.operate.retained import Retained
 from cdc_assets.operate.slots import SourceSlots
 from cdc_assets.operate.status import TableStatus
@@ -46,10 +48,15 @@ FAILED = Failure(NOW, FailureKind.TERMINAL, "the log no longer holds offsets <0:
 AWAY = Failure(NOW, FailureKind.TRANSIENT, "Spark is away")
 
 
-def numbers(*tables: TableStatus, slots: SourceSlots | None = None, minutes: float = 0) -> Numbers:
+def numbers(*tables: TableStatus, slots: SourceSlots | None = None, minutes: float = 0) -> Look:
     at = NOW + timedelta(minutes=minutes)
     status = replace(status_of(*tables), at=at)
-    return Numbers(status, (SourceNumbers("shop", (), slots),), 0.1)
+    return Look(Numbers(status, (SourceNumbers("shop", (), slots),), 0.1))
+
+
+def told_of(look: Look, config: AlertsConfig, book: AlertBook) -> Told:
+    news = News(look.findings(config), look.judges, look.numbers.status.at)
+    return tell(news, config, book)
 
 
 @pytest.fixture
@@ -68,17 +75,17 @@ def with_failure(table: TableStatus, failure: Failure) -> TableStatus:
     return replace(table, survey=replace(table.survey, failure=failure))
 
 
-def kinds(found: Numbers) -> list[tuple[str, str]]:
-    return [(each.kind.value, each.member) for each in findings(found, CONFIG)]
+def kinds(found: Look) -> list[tuple[str, str]]:
+    return [(each.kind.value, each.member) for each in found.findings(CONFIG)]
 
 
 def test_all_is_well(well: TableStatus) -> None:
-    assert findings(numbers(well), CONFIG) == []
+    assert numbers(well).findings(CONFIG) == []
 
 
 def test_a_failure_that_may_pass_is_told_later(well: TableStatus) -> None:
-    (at_once,) = findings(numbers(with_failure(well, FAILED)), CONFIG)
-    (later,) = findings(numbers(with_failure(well, AWAY)), CONFIG)
+    (at_once,) = numbers(with_failure(well, FAILED)).findings(CONFIG)
+    (later,) = numbers(with_failure(well, AWAY)).findings(CONFIG)
     assert at_once.after == timedelta()
     assert later.after == timedelta(minutes=10)
 
@@ -86,14 +93,14 @@ def test_a_failure_that_may_pass_is_told_later(well: TableStatus) -> None:
 def test_a_log_that_is_about_to_lose_what_waits(well: TableStatus) -> None:
     at = NOW + timedelta(hours=3)
     near = replace(well, retained=Retained(Overtaking(at, "retention.ms", is_near=True)))
-    (found,) = findings(numbers(near), CONFIG)
+    (found,) = numbers(near).findings(CONFIG)
     assert (found.kind, found.member) == (Kind.LOST_RANGE, "public.orders")
     assert "from 2026-03-04 15:30Z on changes that wait will be lost" in found.words
 
 
 def test_a_budget_that_burns(tmp_path: Path) -> None:
     late = table_status(tmp_path, latencies=LATE)
-    (found,) = findings(numbers(late), CONFIG)
+    (found,) = numbers(late).findings(CONFIG)
     assert (found.kind, found.member) == (Kind.BUDGET_BURNS, "public.orders")
     assert "80.00 % of changes in time, target 95 % within 5 min over 24 h" in found.words
 
@@ -117,8 +124,8 @@ def test_an_alert_is_over_once_people_hold_the_table_and_comes_back_after(
 ) -> None:
     late = table_status(tmp_path, latencies=LATE)
     paused = table_status(tmp_path, latencies=LATE, desired=PAUSED)
-    for minute, each in enumerate([late] * 5 + [paused] * 5 + [late] * 5):
-        tell(numbers(each, minutes=minute), CONFIG, book(tmp_path))
+    for minute, each in enumerate([late] * 5 + [paused] * 9 + [late] * 5):
+        told_of(numbers(each, minutes=minute), CONFIG, book(tmp_path))
     assert [(each["kind"], each["change"]) for each in receiver.received] == [
         ("slo_budget_burning", "firing"),
         ("slo_budget_burning", "resolved"),
@@ -128,16 +135,16 @@ def test_an_alert_is_over_once_people_hold_the_table_and_comes_back_after(
 
 def test_a_connector_is_one_finding_however_many_tables_wait(well: TableStatus) -> None:
     down = replace(well, connector=view_of(connector_of("RUNNING", "FAILED")))
-    (found,) = findings(numbers(*(renamed(down, f"t{n}") for n in range(500))), CONFIG)
+    (found,) = numbers(*(renamed(down, f"t{n}") for n in range(500))).findings(CONFIG)
     assert (found.kind, found.member, found.after) == (Kind.CONNECTOR_DOWN, "shop", timedelta())
     assert found.words == "connector shop: task 0 is FAILED; 500 table(s) wait for it"
     paused = replace(down, survey=replace(down.survey, desired=Desired(paused=Wanted(NOW))))
-    (found,) = findings(numbers(renamed(down, "one"), renamed(paused, "two")), CONFIG)
+    (found,) = numbers(renamed(down, "one"), renamed(paused, "two")).findings(CONFIG)
     assert found.words.endswith("; 1 table(s) wait for it"), "a paused one waits for people"
-    (found,) = findings(numbers(paused), CONFIG)
+    (found,) = numbers(paused).findings(CONFIG)
     assert found.words.endswith("; nothing is merged into its tables now, as people want")
     held = replace(well, connector=view_of(connector_of("PAUSED", "PAUSED")))
-    (found,) = findings(numbers(held), CONFIG)
+    (found,) = numbers(held).findings(CONFIG)
     assert found.after == timedelta(minutes=2)
 
 
@@ -154,17 +161,77 @@ def test_a_slot_that_grows(well: TableStatus, slot: Slot, told: bool) -> None:
     assert found == ([("slot_growing", "s")] if told else [])
 
 
-def test_what_did_not_answer_leaves_its_own_kinds_unjudged(well: TableStatus) -> None:
+def test_a_connect_that_does_not_answer_is_away_and_no_connector_is_judged_by_it(
+    well: TableStatus,
+) -> None:
     away = ConnectorView(Working.UNKNOWN, "Kafka Connect does not answer")
-    found = numbers(replace(well, connector=away), slots=SourceSlots(problem="away"))
-    assert unjudged(found) == {(Kind.CONNECTOR_DOWN, "shop"), (Kind.SLOT_GROWS, "shop")}
-    silent = replace(found.status, problems=(UnreachableError("Kafka does not answer"),))
-    of_tables = {
-        (Kind.TABLE_FAILED, "shop"),
-        (Kind.BUDGET_BURNS, "shop"),
-        (Kind.LOST_RANGE, "shop"),
-    }
-    assert of_tables <= unjudged(replace(found, status=silent))
+    look = numbers(replace(well, connector=away))
+    (found,) = look.findings(CONFIG)
+    assert (found.kind, found.member) == (Kind.PART_AWAY, "Kafka Connect")
+    assert found.after == timedelta(minutes=5)
+    assert not look.judges(Kind.CONNECTOR_DOWN, "shop", "shop")
+    assert numbers(well).judges(Kind.CONNECTOR_DOWN, "shop", "shop")
+    assert not numbers(well, slots=SourceSlots(problem="x")).judges(Kind.SLOT_GROWS, "shop", "s")
+
+
+KAFKA = UnreachableError("Kafka does not answer", where="kafka:9092", remedy="check that it runs")
+BY_TABLE = (Kind.TABLE_FAILED, Kind.BUDGET_BURNS, Kind.LOST_RANGE, Kind.QUARANTINED)
+
+
+def test_a_part_that_does_not_answer_is_told_with_its_remedy_and_hides_no_table(
+    well: TableStatus,
+) -> None:
+    status = replace(status_of(with_failure(well, FAILED)), problems=(KAFKA,), is_whole=False)
+    look = Look(Numbers(status, (), 0.1))
+    table, part = look.findings(CONFIG)
+    assert (table.kind, table.after) == (Kind.TABLE_FAILED, timedelta())
+    assert (part.kind, part.member) == (Kind.PART_AWAY, "kafka:9092")
+    assert part.after == timedelta(minutes=5)
+    assert "check that it runs; then look at: cdc-assets status" in part.words
+    assert not any(look.judges(kind, "shop", "public.orders") for kind in BY_TABLE)
+    assert all(look.judges(kind, "shop", "public.gone") for kind in BY_TABLE), "it is no table now"
+
+
+def test_a_table_that_cannot_be_read_is_not_judged_and_others_are(well: TableStatus) -> None:
+    unread = replace(well, survey=replace(well.survey, problem=KAFKA))
+    look = numbers(unread, renamed(well, "items"))
+    assert not any(look.judges(kind, "shop", "public.orders") for kind in BY_TABLE)
+    assert all(look.judges(kind, "shop", "public.items") for kind in BY_TABLE)
+
+
+def test_what_needs_a_person_before_anything_can_be_looked_at_is_told_at_once(
+    well: TableStatus,
+) -> None:
+    refused = TerminalError("Kafka refused access", where="kafka:9092", remedy="allow Describe")
+    look = Look(Numbers(replace(status_of(well), problems=(refused,)), (), 0.1))
+    (found,) = look.findings(CONFIG)
+    assert (found.kind, found.after) == (Kind.CANNOT_LOOK, timedelta())
+    assert "allow Describe" in found.words
+
+
+def test_records_in_quarantine_are_told_with_the_command_that_lists_them(
+    well: TableStatus,
+) -> None:
+    published = well.survey.published
+    assert well.survey.state
+    assert published
+    counted = replace(published, counts={"quarantined": 500})
+    state = replace(well.survey.state, published=counted)
+    (found,) = numbers(replace(well, survey=replace(well.survey, state=state))).findings(CONFIG)
+    assert (found.kind, found.after) == (Kind.QUARANTINED, timedelta())
+    command = "cdc-assets quarantine list --table shop.public.orders"
+    assert found.words == f"500 records are in quarantine: {command}"
+
+
+def test_a_part_that_was_not_asked_this_time_is_not_judged(well: TableStatus) -> None:
+    part = ("shop", "source database")
+    away = Asked(frozenset({part}), (Away(*part, KAFKA),))
+    look = replace(numbers(well), asked=away)
+    assert [(each.kind, each.source, each.member) for each in look.findings(CONFIG)] == [
+        (Kind.PART_AWAY, *part)
+    ]
+    assert replace(numbers(well), asked=Asked(frozenset({part}))).judges(Kind.PART_AWAY, *part)
+    assert not numbers(well).judges(Kind.PART_AWAY, *part)
 
 
 def book(folder: Path) -> AlertBook:
@@ -177,9 +244,9 @@ def test_it_is_sent_once_and_once_more_when_it_is_over(
 ) -> None:
     broken = with_failure(well, FAILED)
     for minute in range(30):
-        tell(numbers(broken, minutes=minute), CONFIG, book(tmp_path))
+        told_of(numbers(broken, minutes=minute), CONFIG, book(tmp_path))
     for minute in range(30, 60):
-        tell(numbers(well, minutes=minute), CONFIG, book(tmp_path))
+        told_of(numbers(well, minutes=minute), CONFIG, book(tmp_path))
     first, last = receiver.received
     assert first == {
         "text": "cdc_assets: shop: 1 table(s) failed\npublic.orders: " + FAILED.message,
@@ -205,19 +272,19 @@ def test_a_receiver_that_is_down_gets_it_later(
 ) -> None:
     broken = with_failure(well, FAILED)
     receiver.is_down = True
-    told = tell(numbers(broken), CONFIG, book(tmp_path))
+    told = told_of(numbers(broken), CONFIG, book(tmp_path))
     assert told.sent == ()
     assert "503" in told.problem
     assert SECRET_PART not in told.problem
     receiver.is_down = False
-    assert len(tell(numbers(broken, minutes=1), CONFIG, book(tmp_path)).sent) == 1
-    assert tell(numbers(broken, minutes=2), CONFIG, book(tmp_path)) == Told(())
+    assert len(told_of(numbers(broken, minutes=1), CONFIG, book(tmp_path)).sent) == 1
+    assert told_of(numbers(broken, minutes=2), CONFIG, book(tmp_path)) == Told(())
 
 
 def test_slack_reads_its_own_form(tmp_path: Path, well: TableStatus, receiver: Receiver) -> None:
     slack = CONFIG.model_copy(update={"form": "slack"})
     many = [renamed(with_failure(well, FAILED), f"t{n:03}") for n in range(500)]
-    tell(numbers(*many), slack, book(tmp_path))
+    told_of(numbers(*many), slack, book(tmp_path))
     (message,) = receiver.received
     assert set(message) == {"text", "blocks"}
     assert message["text"] == "cdc_assets: shop: 500 table(s) failed"
@@ -233,7 +300,7 @@ def test_words_that_are_long_fit_into_slacks_form(
 ) -> None:
     slack = CONFIG.model_copy(update={"form": "slack"})
     long = Failure(NOW, FailureKind.TERMINAL, "<&>" * 1000)
-    tell(numbers(*(renamed(with_failure(well, long), f"t{n}") for n in range(9))), slack,
+    told_of(numbers(*(renamed(with_failure(well, long), f"t{n}") for n in range(9))), slack,
          book(tmp_path))  # fmt: skip
     assert len(receiver.received[0]["blocks"][0]["text"]["text"]) <= 3_000
 
@@ -243,7 +310,7 @@ def test_a_document_that_cannot_be_read_is_begun_anew(
     tmp_path: Path, well: TableStatus, receiver: Receiver, content: bytes
 ) -> None:
     (tmp_path / "registry.alerts.json").write_bytes(content)
-    tell(numbers(with_failure(well, FAILED)), CONFIG, book(tmp_path))
+    told_of(numbers(with_failure(well, FAILED)), CONFIG, book(tmp_path))
     assert len(receiver.received) == 1
     assert json.loads((tmp_path / "registry.alerts.json").read_text())[0]["kind"] == "table_failed"
 

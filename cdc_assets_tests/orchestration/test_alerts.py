@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
@@ -18,7 +19,7 @@ from cdc_assets.orchestration.failing import failure_of
 from cdc_assets.orchestration.keys import MAINTENANCE
 from cdc_assets.orchestration.sensors import alert_sensor, watch_sensor
 from cdc_assets.registry import Registry
-from cdc_assets_tests.world import entry_of, write_config
+from cdc_assets_tests.world import NOW, entry_of, write_config
 
 pytestmark = pytest.mark.unit
 
@@ -162,11 +163,11 @@ def test_a_run_whose_alert_is_refused_is_posted_once_the_webhook_takes_it(
 
     alert_sensor(config, Registry.of([]))(context)
     again = Unsent.beside(config.registry)
-    assert "500" in again.send(config.alerts).problem
+    assert "500" in again.send(config.alerts, NOW).problem
     hook.received.clear()
-    assert again.send(config.alerts) == Resent((context.dagster_run.run_id,))
+    assert again.send(config.alerts, NOW) == Resent((context.dagster_run.run_id,))
     assert [each["run_id"] for each in hook.received] == [context.dagster_run.run_id]
-    assert again.send(config.alerts) == Resent()
+    assert again.send(config.alerts, NOW) == Resent()
 
 
 @pytest.mark.usefixtures("impatient")
@@ -174,9 +175,10 @@ def test_what_was_refused_is_posted_though_nothing_else_can_be_looked_at(
     tmp_path: Path, instance_in_memory: dg.DagsterInstance, hook: type[Hook]
 ) -> None:
     config = write_config(tmp_path, alerts=ALERTS)
-    Unsent.beside(config.registry).keep("1", {"text": "a run failed"})
+    Unsent.beside(config.registry).keep("1", {"text": "a run failed"}, NOW)
     (tmp_path / ".cdc" / "registry.unsent" / "2.json").write_bytes(b"{")
-    watch_sensor(config, Registry())(dg.build_sensor_context(instance=instance_in_memory))
+    watch = watch_sensor(config, Registry(), lambda: NOW)
+    watch(dg.build_sensor_context(instance=instance_in_memory))
     assert hook.received[0] == {"text": "a run failed"}
     assert not [*(tmp_path / ".cdc" / "registry.unsent").iterdir()]
 
@@ -187,12 +189,75 @@ def test_an_alert_that_is_refused_for_what_it_is_keeps_no_other_waiting(
     config = write_config(tmp_path, alerts=ALERTS)
     unsent = Unsent.beside(config.registry)
     for name in ("1", "2"):
-        unsent.keep(name, {"text": f"run {name} failed"})
+        unsent.keep(name, {"text": f"run {name} failed"}, NOW)
     hook.answers.append(413)
-    sent = unsent.send(config.alerts)
+    sent = unsent.send(config.alerts, NOW)
     assert sent.names == ("2",)
     assert ["413" in sent.problem, "1.json" in sent.problem] == [True, True]
-    assert unsent.send(config.alerts) == Resent(("1",)), "it is tried again"
+    assert unsent.send(config.alerts, NOW) == Resent(("1",)), "it is tried again"
+
+
+def test_alerts_that_are_always_refused_take_little_of_a_tick_and_keep_none_waiting(
+    tmp_path: Path, hook: type[Hook]
+) -> None:
+    config = write_config(tmp_path, alerts=ALERTS)
+    unsent = Unsent.beside(config.registry)
+    for n in range(100):
+        unsent.keep(f"run{n:03}", {"text": f"run {n} failed"}, NOW)
+    hook.answers.extend([400] * 99)
+    for tick in range(10):
+        unsent.send(config.alerts, NOW)
+        assert len(hook.received) == 10 * (tick + 1)
+    assert len({str(each["text"]) for each in hook.received}) == 100, "each gets its turn"
+    kept = [*(tmp_path / ".cdc" / "registry.unsent").iterdir()]
+    assert len(kept) == 99, "the last was accepted"
+
+
+def test_alerts_that_nobody_accepts_for_a_week_are_dropped_and_their_number_is_told(
+    tmp_path: Path, hook: type[Hook]
+) -> None:
+    config = write_config(tmp_path, alerts=ALERTS)
+    unsent = Unsent.beside(config.registry)
+    for n in range(3):
+        unsent.keep(f"run{n}", {"text": f"run {n} failed"}, NOW)
+    hook.answers.extend([400] * 3)
+    week = NOW + timedelta(days=7)
+    assert unsent.send(config.alerts, week).dropped == 0
+    assert unsent.send(config.alerts, week + timedelta(minutes=1)).dropped == 3
+    hook.received.clear()
+    assert unsent.send(config.alerts, week + timedelta(days=30)).names == ("dropped",)
+    (message,) = hook.received
+    assert "3 alerts of failed runs were dropped" in str(message["text"])
+    assert unsent.send(config.alerts, week) == Resent()
+
+
+def test_no_more_than_a_thousand_alerts_are_kept_and_the_oldest_are_dropped(
+    tmp_path: Path, hook: type[Hook]
+) -> None:
+    config = write_config(tmp_path, alerts=ALERTS)
+    unsent = Unsent.beside(config.registry)
+    for n in range(1_003):
+        unsent.keep(f"run{n:04}", {"text": f"run {n} failed"}, NOW - timedelta(minutes=n))
+    hook.answers.extend([400] * 11)
+    assert unsent.send(config.alerts, NOW).dropped == 3
+    folder = tmp_path / ".cdc" / "registry.unsent"
+    left = {each.stem for each in folder.iterdir()}
+    assert left == {f"run{n:04}" for n in range(1_000)} | {"dropped"}
+    assert json.loads((folder / "dropped.json").read_text())["count"] == 3
+
+
+def test_an_alert_that_an_earlier_version_kept_is_posted_as_it_is(
+    tmp_path: Path, hook: type[Hook]
+) -> None:
+    config = write_config(tmp_path, alerts=ALERTS)
+    file = tmp_path / ".cdc" / "registry.unsent" / "1.json"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"text": "a run failed"}')
+    hook.answers.append(400)
+    unsent = Unsent.beside(config.registry)
+    unsent.send(config.alerts, NOW)
+    assert unsent.send(config.alerts, NOW + timedelta(days=6)) == Resent(("1",))
+    assert hook.received[-1] == {"text": "a run failed"}
 
 
 def test_a_long_line_is_cut() -> None:

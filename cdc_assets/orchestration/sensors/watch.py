@@ -1,50 +1,57 @@
 """Defines the sensor `watch`, which posts each problem to the webhook once, and its recovery.
 
+It also posts that it cannot look: then nobody knows whether anything else is wrong. A look that
+takes too long is not waited for, since Dagster would end the whole tick, and with it every alert;
+the next tick takes up its result.
+
 A receiver that is down is tried again at each tick, also with failed runs that the sensor `alerts`
 could not post; it blocks nothing, as only this sensor waits for it.
 """
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Final
 
 import dagster as dg
 
+from cdc_assets.changes.alerting import Finding, Kind
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.operate.alerts import AlertBook, tell
+from cdc_assets.errors import CdcError, TransientError, UnreachableError
+from cdc_assets.operate.alerts import AlertBook, News, Told, tell
+from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.findings import ALL, THE_LOOK, Look, of_problem
 from cdc_assets.operate.numbers import read_numbers
 from cdc_assets.operate.services import Clock, Services, utc_now
-from cdc_assets.operate.unsent import Unsent
+from cdc_assets.operate.unsent import Resent, Unsent
+from cdc_assets.operate.webhook import beat
+from cdc_assets.orchestration.checked import checked
+from cdc_assets.orchestration.failing import message_of
 from cdc_assets.orchestration.keys import named
-from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
 from cdc_assets.registry import Registry
 
 INTERVAL_SECONDS: Final = 60
+LOOK_SECONDS: Final = 28.0
+"""Of the 60 s that Dagster gives a tick; messages take the rest."""
 
 
 def watch_sensor(
     config: ReplicationConfig, loaded: Registry, clock: Clock = utc_now
 ) -> dg.SensorDefinition:
-    """Returns the sensor that reads the numbers and posts news; without a webhook it does nothing.
+    """Returns the sensor that looks at everything and posts news.
 
-    It reads the registry at each tick: a table that is not loaded yet may fail, too.
+    Without a webhook and a heartbeat it does nothing. It reads the registry at each tick: a table
+    that is not loaded yet may fail, too.
     """
     del loaded
-    services = Services(config, clock)
+    watch = _Watch(config, clock)
 
-    @skipping_when_unreachable
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        if config.alerts.webhook is None:
+        if config.alerts.webhook is None and config.alerts.heartbeat is None:
             return dg.SensorResult(skip_reason="alerts.webhook is not configured")
-        runs = Unsent.beside(config.registry).send(config.alerts)
-        told = tell(read_numbers(services), config.alerts, AlertBook.beside(config.registry))
-        sent = [f"run {each}" for each in runs.names]
-        said = "; ".join([*sent, *(f"{each.id} {each.change}" for each in told.sent)])
-        problem = told.problem or runs.problem
-        if problem:
-            context.log.warning(problem)
-        words = (f"sent {said}" if said else "", problem and f"not sent: {problem}")
-        return dg.SensorResult(skip_reason="; ".join(filter(None, words)) or "nothing new")
+        return watch.tick(context)
 
     return dg.SensorDefinition(
         name=named(config, "watch"),
@@ -53,3 +60,102 @@ def watch_sensor(
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Posts what is wrong to `alerts.webhook`, once, and its recovery.",
     )
+
+
+class _Watch:
+    """The sensor's memory: what it remembers for as long as the registry's folder is away."""
+
+    def __init__(self, config: ReplicationConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._services = Services(config, clock)
+        self._book = AlertBook.beside(config.registry)
+        self._unsent = Unsent.beside(config.registry)
+        self._looking: _Looking | None = None
+
+    def tick(self, context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        """Looks and tells; fails after that if the look failed for a reason of its own."""
+        alerts = self._config.alerts
+        looked = self._look(context.instance)
+        if isinstance(looked, Look):
+            news = News(looked.findings(alerts), looked.judges, looked.numbers.status.at)
+        else:
+            news = News([_blind(looked)], _judges_nothing, self._clock())
+        told = tell(news, alerts, self._book)
+        runs, problems = self._runs(told), [told.problem]
+        problems += [runs.problem, f"{runs.dropped} alerts dropped" if runs.dropped else ""]
+        if isinstance(looked, Look) and not told.problem:
+            problems.append(beat(alerts))
+        for problem in filter(None, problems):
+            context.log.warning(problem)
+        if isinstance(looked, Exception) and not isinstance(looked, TransientError):
+            raise looked
+        return dg.SensorResult(skip_reason=_said(told, runs, problems, looked))
+
+    def _look(self, instance: dg.DagsterInstance) -> Look | Exception:
+        """Returns a look, or why there is none; one that is still being taken is not begun anew."""
+        if self._looking is None:
+            self._looking = _Looking(lambda: _taken(self._services, instance))
+        found = self._looking.result(LOOK_SECONDS)
+        if found is None:
+            what = f"a look at everything has not ended within {LOOK_SECONDS:g} s: a part is silent"
+            return UnreachableError(what, where=THE_LOOK, remedy="cdc-assets status names it")
+        self._looking = None
+        return found
+
+    def _runs(self, told: Told) -> Resent:
+        """Posts failed runs that were not accepted before; the news of tables comes first."""
+        if not told.is_heard:
+            return Resent()
+        try:
+            return self._unsent.send(self._config.alerts, self._clock())
+        except CdcError as problem:  # what is kept is posted once its place is there again
+            return Resent(problem=str(problem))
+
+
+class _Looking:
+    """A look that is being taken, in a thread of its own."""
+
+    def __init__(self, take: Callable[[], Look]) -> None:
+        self._found: Look | Exception | None = None
+        self._thread = threading.Thread(target=self._run, args=(take,), daemon=True)
+        self._thread.start()
+
+    def result(self, seconds: float) -> Look | Exception | None:
+        """Returns the look or its error; None if it has not ended after so many seconds."""
+        self._thread.join(seconds)
+        return self._found
+
+    def _run(self, take: Callable[[], Look]) -> None:
+        try:
+            self._found = take()
+        except Exception as error:
+            self._found = error
+
+
+def _taken(services: Services, instance: dg.DagsterInstance) -> Look:
+    numbers = read_numbers(services)
+    entries = replicated(services.config, services.registry.load())
+    asked = services.parts.ask(numbers.status.tables)
+    return Look(numbers, asked, checked(services.config, entries, instance))
+
+
+def _blind(error: Exception) -> Finding:
+    """Returns the finding that nothing can be looked at, at once unless it may pass by itself."""
+    if isinstance(error, CdcError):
+        return of_problem(error)
+    words = f"watch failed: {message_of(error)} → cdc-assets status"
+    return Finding(Kind.CANNOT_LOOK, ALL, THE_LOOK, words, timedelta())
+
+
+def _judges_nothing(*_: object) -> bool:
+    return False
+
+
+def _said(told: Told, runs: Resent, problems: list[str], looked: Look | Exception) -> str:
+    sent = [f"run {each}" for each in runs.names]
+    sent += [f"{each.id} {each.change}" for each in told.sent]
+    said = [f"sent {'; '.join(sent)}"] if sent else []
+    said += [f"not sent: {each}" for each in problems if each]
+    said += [str(looked)] if isinstance(looked, Exception) else []
+    return "; ".join(said) or "nothing new"
