@@ -41,8 +41,7 @@ def receiving() -> Iterator[Receiver]:
             self.send_response(503 if receiver.is_down else 200)
             self.end_headers()
 
-        def log_message(self, *_: object) -> None:
-            pass
+        def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()

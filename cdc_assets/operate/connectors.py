@@ -12,11 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
+from urllib.parse import quote
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.connect import ConnectConfig
 from cdc_assets.config.secret import reveal
-from cdc_assets.errors import ConfigError, UnreachableError
+from cdc_assets.errors import CdcError, ConfigError, UnreachableError
 from cdc_assets.log.connect import Connector, ConnectRest, connect_of
 from cdc_assets.registry import TableEntry
 
@@ -45,12 +46,14 @@ class ConnectorView:
         words: how they are, and where to look; without logins, configuration and values.
         connectors: those that may write the table's topic.
         is_configured: somebody can be asked.
+        away: why Connect does not answer; None if it does.
     """
 
     working: Working
     words: str
     connectors: tuple[Connector, ...] = ()
     is_configured: bool = True
+    away: CdcError | None = None
 
     @property
     def trouble(self) -> str:
@@ -64,7 +67,7 @@ class _Answer:
 
     rest: ConnectRest
     connectors: tuple[Connector, ...] = ()
-    problem: str = ""
+    problem: UnreachableError | None = None
 
 
 class Connects:
@@ -103,12 +106,12 @@ class Connects:
         url = self._url(connect)
         if not url:
             words = "the address of Kafka Connect is a secret whose variable is not set"
-            return ConnectorView(Working.UNKNOWN, words)
+            return ConnectorView(Working.UNKNOWN, words, away=ConfigError(words))
         if self._fresh(url) is None:
             self.ask([entry])
         view = _view(self._answers[url][1], connect.connector, entry.topic)
         if not view.connectors and self._config.source(entry.table.source).connect is None:
-            return replace(view, working=Working.UNKNOWN, is_configured=False)
+            return replace(view, working=Working.UNKNOWN, is_configured=False, away=None)
         return view
 
     def rest(self, entry: TableEntry) -> ConnectRest | None:
@@ -141,12 +144,12 @@ def _asked(url: str) -> _Answer:
     try:
         return _Answer(rest, rest.connectors())
     except UnreachableError as problem:
-        return _Answer(rest, problem=problem.what)
+        return _Answer(rest, problem=problem)
 
 
 def _view(answer: _Answer, name: str | None, topic: str) -> ConnectorView:
     if answer.problem:
-        return ConnectorView(Working.UNKNOWN, answer.problem)
+        return ConnectorView(Working.UNKNOWN, answer.problem.what, away=answer.problem)
     mine = tuple(
         each
         for each in answer.connectors
@@ -166,11 +169,12 @@ def _worst(connectors: Sequence[Connector]) -> Working:
 
 
 def _words(connectors: Sequence[Connector], url: str) -> str:
-    said = (
-        each.words if each.is_up else f"{each.words}: see {url}/connectors/{each.name}/status"
+    return "; ".join(
+        each.words
+        if each.is_up
+        else f"{each.words}: see {url}/connectors/{quote(each.name)}/status"
         for each in connectors
     )
-    return "; ".join(said)
 
 
 def _where_to_look(entry: TableEntry) -> str:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 from typing import Final, assert_never
+from urllib.parse import quote
 
 from cdc_assets.changes.alerting import Finding, Kind
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.slo import SloState
 from cdc_assets.config.platform import AlertsConfig
-from cdc_assets.errors import CdcError, TransientError
-from cdc_assets.operate.connectors import Working
+from cdc_assets.errors import CdcError, LoginRefusedError, TransientError
+from cdc_assets.operate.connectors import ConnectorView, Working
 from cdc_assets.operate.numbers import Numbers, SourceNumbers
 from cdc_assets.operate.parts import Asked
 from cdc_assets.operate.states import stopped_words
@@ -72,8 +73,7 @@ class Look:
             *(found for each in tables for found in _of_table(each)),
             *_of_connectors(tables),
             *(found for source in self.numbers.sources for found in _of_slots(source, config)),
-            *(of_problem(each) for each in self.numbers.status.problems),
-            *(of_problem(each.problem, each.source, each.part) for each in self.asked.away),
+            *self._of_parts,
             *(_of_check(each) for each in self.checks if each.is_red and each.table in there),
         ]
 
@@ -92,8 +92,12 @@ class Look:
             case Kind.SLOT_GROWS:
                 mine = (each for each in self.numbers.sources if each.source == source)
                 return not any(each.slots and each.slots.problem for each in mine)
-            case Kind.PART_AWAY | Kind.LOGIN_REFUSED:
+            case Kind.PART_AWAY:
                 return self._judges_part(source, member)
+            case Kind.LOGIN_REFUSED:
+                away = Kind.PART_AWAY, source, member
+                found = ((each.kind, each.source, each.member) for each in self._of_parts)
+                return self._judges_part(source, member) and away not in found
             case Kind.CANNOT_LOOK:
                 return True
             case _:
@@ -111,6 +115,15 @@ class Look:
         """A part that is asked by none of these is judged by whatever needs it."""
         key = ("" if source == ALL else source, member)
         return key in self.asked.parts or member not in _ASKED_APART
+
+    @cached_property
+    def _of_parts(self) -> list[Finding]:
+        views = {each.table.source: each.connector for each in self._tables.values()}
+        return [
+            *(of_problem(each) for each in self.numbers.status.problems),
+            *(of_problem(each.problem, each.source, each.part) for each in self.asked.away),
+            *(of_problem(v.away, source, CONNECT) for source, v in views.items() if v.away),
+        ]
 
     @cached_property
     def _tables(self) -> dict[tuple[str, str], TableStatus]:
@@ -139,11 +152,17 @@ def of_problem(problem: CdcError, source: str = "", part: str = "") -> Finding:
         source: the only source that needs it; empty if all do.
         part: its name; its address if empty.
     """
-    member = part or problem.where or problem.what
-    passes = isinstance(problem, TransientError) or bool(part)
-    kind = Kind.PART_AWAY if passes else Kind.CANNOT_LOOK
+    kind, after = _kind_of(problem, is_part=bool(part))
     words = f"{problem}; then look at: cdc-assets status"
-    return Finding(kind, source or ALL, member, words, SILENT if passes else timedelta())
+    return Finding(kind, source or ALL, part or problem.where or problem.what, words, after)
+
+
+def _kind_of(problem: CdcError, *, is_part: bool) -> tuple[Kind, timedelta]:
+    if isinstance(problem, LoginRefusedError):
+        return Kind.LOGIN_REFUSED, timedelta()
+    if is_part or isinstance(problem, TransientError):
+        return Kind.PART_AWAY, SILENT
+    return Kind.CANNOT_LOOK, timedelta()
 
 
 def _of_table(each: TableStatus) -> Iterator[Finding]:
@@ -169,9 +188,8 @@ def _of_table(each: TableStatus) -> Iterator[Finding]:
 
 
 _NOT_UP: Final = {
-    Working.DOWN: (Kind.CONNECTOR_DOWN, timedelta()),
-    Working.HELD: (Kind.CONNECTOR_DOWN, HELD),
-    Working.UNKNOWN: (Kind.PART_AWAY, SILENT),
+    Working.DOWN: timedelta(),
+    Working.HELD: HELD,
 }
 
 
@@ -185,15 +203,27 @@ def _of_connectors(tables: Sequence[TableStatus]) -> Iterator[Finding]:
             waiting.setdefault((each.table.source, names), []).append(each)
     for (source, names), group in waiting.items():
         view = group[0].connector
-        kind, after = _NOT_UP[view.working]
+        after = _NOT_UP[view.working]
         wait = sum(not each.survey.desired.held for each in group)
         whom = (
             f"{wait:,} table(s) wait for it"
             if wait
             else "nothing is merged into its tables now, as people want"
         )
-        words = f"{view.trouble}; {whom}"
-        yield Finding(kind, source, names, words, after)
+        words = f"{view.trouble}; {whom}{_go_on(view)}"
+        yield Finding(Kind.CONNECTOR_DOWN, source, names, words, after)
+
+
+def _go_on(view: ConnectorView) -> str:
+    """Returns the requests to Kafka Connect that have connectors go on."""
+    down = [each for each in view.connectors if not each.is_up]
+    asked = [
+        f"POST /connectors/{quote(each.name)}/restart?includeTasks=true&onlyFailed=true"
+        if each.has_failed
+        else f"PUT /connectors/{quote(each.name)}/resume"
+        for each in down
+    ]
+    return f" → once its reason is mended, ask Kafka Connect: {', '.join(asked)}" if asked else ""
 
 
 def _of_slots(source: SourceNumbers, config: AlertsConfig) -> Iterator[Finding]:

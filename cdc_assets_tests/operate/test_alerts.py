@@ -17,7 +17,7 @@ from cdc_assets.changes.retention import Overtaking
 from cdc_assets.config.platform import AlertsConfig
 from cdc_assets.databases.postgres.slots import Slot
 from cdc_assets.desired import Desired, Wanted
-from cdc_assets.errors import TerminalError, UnreachableError
+from cdc_assets.errors import LoginRefusedError, TerminalError, UnreachableError
 from cdc_assets.operate.alerts import AlertBook, News, Told, tell
 from cdc_assets.operate.connectors import ConnectorView, Working
 from cdc_assets.operate.failures import Failure, FailureKind
@@ -137,15 +137,17 @@ def test_a_connector_is_one_finding_however_many_tables_wait(well: TableStatus) 
     down = replace(well, connector=view_of(connector_of("RUNNING", "FAILED")))
     (found,) = numbers(*(renamed(down, f"t{n}") for n in range(500))).findings(CONFIG)
     assert (found.kind, found.member, found.after) == (Kind.CONNECTOR_DOWN, "shop", timedelta())
-    assert found.words == "connector shop: task 0 is FAILED; 500 table(s) wait for it"
+    assert found.words.startswith("connector shop: task 0 is FAILED; 500 table(s) wait for it → ")
+    assert found.words.endswith("POST /connectors/shop/restart?includeTasks=true&onlyFailed=true")
     paused = replace(down, survey=replace(down.survey, desired=Desired(paused=Wanted(NOW))))
     (found,) = numbers(renamed(down, "one"), renamed(paused, "two")).findings(CONFIG)
-    assert found.words.endswith("; 1 table(s) wait for it"), "a paused one waits for people"
+    assert "; 1 table(s) wait for it → " in found.words, "a paused one waits for people"
     (found,) = numbers(paused).findings(CONFIG)
-    assert found.words.endswith("; nothing is merged into its tables now, as people want")
+    assert "; nothing is merged into its tables now, as people want → " in found.words
     held = replace(well, connector=view_of(connector_of("PAUSED", "PAUSED")))
     (found,) = numbers(held).findings(CONFIG)
     assert found.after == timedelta(minutes=2)
+    assert found.words.endswith("PUT /connectors/shop/resume")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +166,8 @@ def test_a_slot_that_grows(well: TableStatus, slot: Slot, told: bool) -> None:
 def test_a_connect_that_does_not_answer_is_away_and_no_connector_is_judged_by_it(
     well: TableStatus,
 ) -> None:
-    away = ConnectorView(Working.UNKNOWN, "Kafka Connect does not answer")
+    why = UnreachableError("Kafka Connect does not answer")
+    away = ConnectorView(Working.UNKNOWN, why.what, away=why)
     look = numbers(replace(well, connector=away))
     (found,) = look.findings(CONFIG)
     assert (found.kind, found.member) == (Kind.PART_AWAY, "Kafka Connect")
@@ -221,6 +224,21 @@ def test_records_in_quarantine_are_told_with_the_command_that_lists_them(
     assert (found.kind, found.after) == (Kind.QUARANTINED, timedelta())
     command = "cdc-assets quarantine list --table shop.public.orders"
     assert found.words == f"500 records are in quarantine: {command}"
+
+
+def test_a_refused_login_is_told_at_once_and_silence_after_it_is_no_recovery(
+    well: TableStatus,
+) -> None:
+    refused = LoginRefusedError("Kafka refused the login", where="kafka:9092", remedy="renew it")
+    look = Look(Numbers(replace(status_of(well), problems=(refused,)), (), 0.1))
+    (found,) = look.findings(CONFIG)
+    assert (found.kind, found.member, found.after) == (
+        Kind.LOGIN_REFUSED, "kafka:9092", timedelta(),
+    )  # fmt: skip
+    silent = Look(Numbers(replace(status_of(well), problems=(KAFKA,)), (), 0.1))
+    assert not silent.judges(Kind.LOGIN_REFUSED, "all sources", "kafka:9092")
+    assert look.judges(Kind.PART_AWAY, "all sources", "kafka:9092"), "it answers"
+    assert numbers(well).judges(Kind.LOGIN_REFUSED, "all sources", "kafka:9092")
 
 
 def test_a_part_that_was_not_asked_this_time_is_not_judged(well: TableStatus) -> None:

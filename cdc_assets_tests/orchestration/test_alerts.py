@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import dagster as dg
 import pytest
@@ -30,7 +30,7 @@ SECRET = "s3cret-row-value"
 class Hook(BaseHTTPRequestHandler):
     """Receives what is posted; answers with the next of ``answers``, then 200."""
 
-    received: ClassVar[list[dict[str, object]]] = []
+    received: ClassVar[list[dict[str, Any]]] = []
     answers: ClassVar[list[int]] = []
 
     def do_POST(self) -> None:
