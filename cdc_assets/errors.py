@@ -6,6 +6,8 @@ None contains row values or secrets: messages end up in logs and in the Dagster 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class CdcError(Exception):
     """An error with its place and its remedy.
@@ -62,6 +64,22 @@ class ConfigError(TerminalError):
 
 class LostRangeError(TerminalError):
     """The log no longer holds offsets that were never merged; names the exact range."""
+
+
+class SilentChangeError(TerminalError):
+    """Rows changed at the source without events, or will; names the reason.
+
+    Args:
+        what: as for any error.
+        where: likewise.
+        remedy: likewise.
+        learned: properties of the lake table that remember it: what was seen once is not shown by
+            the next look.
+    """
+
+    def __init__(self, what: str, *, where: str, remedy: str, learned: Mapping[str, str]) -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.learned = learned
 
 
 class LogReplacedError(TerminalError):

@@ -8,12 +8,14 @@ from pydantic import BeforeValidator
 
 from cdc_assets.config.strict import Strict
 from cdc_assets.schema.policy import Reaction
+from cdc_assets.schema.silent import OnSilent, SilentKind, SilentPolicy
 
 ReactionName = Literal["evolve", "strict", "ignore"]
 OnIncompatible = Literal["stop", "new_column"]
 OnDropped = Literal["keep", "drop"]
 OnRecreated = Literal["stop", "truncate", "keep"]
 OnRenamed = Literal["follow", "new"]
+OnSilentName = Literal["stop", "mark", "ignore"]
 
 
 class SchemaChanges(Strict):
@@ -33,9 +35,30 @@ class SchemaChanges(Strict):
         return {each: Reaction(getattr(self, each) or self.mode) for each in kinds}
 
 
+class SilentChanges(Strict):
+    """The reactions to rows that changed at the source without events, by kind."""
+
+    cascades: OnSilentName = "stop"
+    unlogged: OnSilentName = "stop"
+    partitions: OnSilentName = "stop"
+    rewritten: OnSilentName = "mark"
+
+    @property
+    def policy(self) -> SilentPolicy:
+        """The reactions."""
+        return SilentPolicy({kind: OnSilent(getattr(self, kind.value)) for kind in SilentKind})
+
+
 def _mode_alone(said: object) -> object:
     return {"mode": said} if isinstance(said, str) else said
 
 
+def _all_kinds(said: object) -> object:
+    return {kind.value: said for kind in SilentKind} if isinstance(said, str) else said
+
+
 SchemaChangesOrMode = Annotated[SchemaChanges, BeforeValidator(_mode_alone)]
 """A mode alone is short for ``{mode: …}``."""
+
+SilentChangesOrOne = Annotated[SilentChanges, BeforeValidator(_all_kinds)]
+"""One reaction alone is that to all kinds."""

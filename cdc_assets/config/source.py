@@ -25,6 +25,8 @@ from cdc_assets.config.schema_changes import (
     OnRenamed,
     SchemaChanges,
     SchemaChangesOrMode,
+    SilentChanges,
+    SilentChangesOrOne,
 )
 from cdc_assets.config.schema_registry import SchemaRegistryConfig
 from cdc_assets.config.shards import MergeIntoConfig
@@ -40,6 +42,7 @@ from cdc_assets.schema.modes import ConnectorModes
 from cdc_assets.schema.overrides import apply_overrides, require_column, with_bounds
 from cdc_assets.schema.parse import parse_type
 from cdc_assets.schema.policy import Policy
+from cdc_assets.schema.silent import SilentPolicy
 from cdc_assets.schema.types import Decimal
 
 
@@ -59,6 +62,7 @@ class SourceConfig(Strict):
     dropped_table: OnDropped = "keep"
     recreated_table: OnRecreated = "stop"
     renamed_table: OnRenamed = "follow"
+    silent_changes: SilentChangesOrOne = SilentChanges()
     unbounded_numeric: str | None = None
     bad_records: Literal["fail", "quarantine"] = "fail"
     quarantine: QuarantineConfig = QuarantineConfig()
@@ -130,6 +134,11 @@ class SourceConfig(Strict):
         """The modes in which the connector of this source's database writes values."""
         return self.connector.modes_of(self.database.kind if self.database is not None else None)
 
+    @property
+    def publication(self) -> str | None:
+        """The connector's publication, if it is configured."""
+        return self.database.publication if self.database is not None else None
+
     def policy(self, table: TableName) -> Policy:
         """Returns the reactions to changes of a table's columns."""
         own = self.overrides(table)
@@ -154,6 +163,10 @@ class SourceConfig(Strict):
     def recreated(self, table: TableName) -> OnBreak:
         """Returns the treatment of rows once another table has taken a table's name."""
         return OnBreak(self.overrides(table).recreated_table or self.recreated_table)
+
+    def silent(self, table: TableName) -> SilentPolicy:
+        """Returns the treatment of a table whose rows changed at the source without events."""
+        return (self.overrides(table).silent_changes or self.silent_changes).policy
 
     def drops(self, table: TableName) -> bool:
         """Returns whether the lake drops a table that its source has dropped."""

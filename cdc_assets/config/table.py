@@ -14,6 +14,7 @@ from cdc_assets.config.schema_changes import (
     OnRecreated,
     OnRenamed,
     SchemaChangesOrMode,
+    SilentChangesOrOne,
 )
 from cdc_assets.config.strict import Strict, as_mapping, refuse
 from cdc_assets.schema.parse import TypeSpec, parse_spec
@@ -31,7 +32,8 @@ class TableOverrides(Strict):
     ``absent_columns`` may be missing in records, and are then emptied in the rows these change.
     ``row_filter: accept`` accepts a table whose rows the publication filters.
     ``schema_changes``, ``on_incompatible``, ``dropped_columns``, ``dropped_table``,
-    ``recreated_table``, ``renamed_table`` and each key of ``maintenance`` override the source's.
+    ``recreated_table``, ``renamed_table``, ``silent_changes`` and each key of ``maintenance``
+    override the source's.
     """
 
     primary_key: Names = ()
@@ -46,6 +48,7 @@ class TableOverrides(Strict):
     dropped_table: OnDropped | None = None
     recreated_table: OnRecreated | None = None
     renamed_table: OnRenamed | None = None
+    silent_changes: SilentChangesOrOne | None = None
     maintenance: MaintenanceConfig | None = None
 
     @field_validator("columns", mode="before")

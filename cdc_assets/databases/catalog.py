@@ -21,6 +21,7 @@ from cdc_assets.databases.mysql import catalog as mysql
 from cdc_assets.databases.postgres import catalog as postgres
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import ConnectorModes
+from cdc_assets.schema.silent import Look, SilentChange
 
 
 class SourceTable(Protocol):
@@ -59,6 +60,22 @@ class SourceTable(Protocol):
     @property
     def facts(self) -> Mapping[str, Facts]:
         """The facts about all columns, by name."""
+        ...
+
+    @property
+    def look(self) -> Look:
+        """What the next look at the table is compared with, see `silent_since`."""
+        ...
+
+    def silent_since(
+        self, before: Look | None, publication: str | None
+    ) -> tuple[SilentChange, ...]:
+        """Returns changes of its rows without events that the catalog shows, standing ones too.
+
+        Args:
+            before: the look before; None for the first one, which finds standing ones only.
+            publication: the connector's; None if it is not configured.
+        """
         ...
 
     def unpublished(self, publication: str | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ say without it was stored before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,11 +16,13 @@ from cdc_assets.changes.renamed import Renamed
 from cdc_assets.lake.properties import PREFIX
 from cdc_assets.lake.state import TableState
 from cdc_assets.schema.history import History
+from cdc_assets.schema.silent import Look, SilentChange, list_from_json, list_to_json, without
 
 AT_SOURCE: Final = PREFIX + "at-source."
 """Start of the properties' names."""
 
-_NAMES: Final = ("identity", "history", "barrier", "renamed", "since")
+_NAMES: Final = ("identity", "history", "barrier", "renamed", "since", "look", "silent")
+_PROVEN: Final = "proven"
 
 _MANY: Final = 100
 """How many statements on other tables each batch may read again."""
@@ -37,6 +39,10 @@ class AtSource:
             hexadecimal; empty without one.
         renamed: its present name, if that differs from the one it was found under.
         since: id of the swap of a rebuild that it is not older than; empty without one.
+        look: what the newest look at the catalog left to compare with; None before the first.
+        silent: changes of its rows without events, whose rows nothing has proven right since.
+        proven: ids of such changes whose rows were proven right. Another process than that which
+            finds changes writes them, as a property of their own.
         is_carried: whether it is carried by publishes, and the properties are older.
     """
 
@@ -45,6 +51,9 @@ class AtSource:
     barrier: str = ""
     renamed: Renamed | None = None
     since: str = ""
+    look: Look | None = None
+    silent: tuple[SilentChange, ...] = ()
+    proven: tuple[str, ...] = ()
     is_carried: bool = False
 
     @classmethod
@@ -53,46 +62,92 @@ class AtSource:
         properties = state.properties if state else {}
         names = {name: _name(name, shard) for name in _NAMES}
         stored = {name: properties[n] for name, n in names.items() if n in properties}
+        proven = tuple(properties.get(_name(_PROVEN, shard), "").split())
         carried = state.published.carried.at_source if state and state.published else {}
         if carried and stored.get("since") != carried["since"]:
-            return replace(cls._read(carried), is_carried=True)
-        return cls._read(stored)
+            return replace(cls._read(carried, proven), is_carried=True)
+        return cls._read(stored, proven)
 
     @classmethod
-    def _read(cls, said: Mapping[str, str]) -> AtSource:
-        history, renamed = said.get("history"), said.get("renamed")
+    def _read(cls, said: Mapping[str, str], proven: tuple[str, ...]) -> AtSource:
+        history, renamed, look = said.get("history"), said.get("renamed"), said.get("look")
         return cls(
             identity=said.get("identity"),
             history=History.from_json(history) if history else None,
             barrier=said.get("barrier", ""),
             renamed=Renamed.from_json(renamed) if renamed else None,
             since=said.get("since", ""),
+            look=Look.from_json(look) if look else None,
+            silent=without(list_from_json(said.get("silent", "")), proven),
+            proven=proven,
         )
 
-    def in_place_of(self, old: AtSource, swap: str) -> dict[str, str]:
+    def in_place_of(self, old: AtSource, swap: str, *, is_read: bool = False) -> dict[str, str]:
         """Returns this state, of a table beside, for the publish that swaps it in.
+
+        The log tells the same rows again: silent changes of the old table stay. Rows that were
+        read anew have those that were known when the reading began (``proven``).
 
         Args:
             old: that of the table, which goes on where this one knows nothing.
             swap: an id of its own.
+            is_read: whether rows are from the source, or from a new snapshot of it.
         """
         identity = old.identity if self.identity is None else self.identity
+        look = (self.look or old.look) if is_read else (old.look or self.look)
+        kept = without(old.silent, self.proven if is_read else ())
+        mine = {each.id for each in self.silent}
+        silent = (*(each for each in kept if each.id not in mine), *self.silent)
         history, renamed = self.history or old.history, old.renamed
-        now = AtSource(identity, history, self.barrier, renamed, swap)
+        now = AtSource(identity, history, self.barrier, renamed, swap, look, silent)
         return now._said()
+
+    def read_anew(self, look: Look | None, shard: str) -> dict[str, str]:
+        """Returns the properties of a table beside whose rows are read from now on.
+
+        Args:
+            look: at the catalog, before anything is read; None if there is none to look at.
+            shard: of the table.
+        """
+        proven = " ".join(each.id for each in self.silent)
+        begun = replace(self, look=look or self.look, silent=())
+        return {**begun.to_properties(shard), _name(_PROVEN, shard): proven}
+
+    def proven_since(
+        self, before: AtSource, look: Look | None, shard: str, uncompared: Collection[str] = ()
+    ) -> dict[str, str]:
+        """Returns properties that say that all rows were proven right; none if that changes none.
+
+        Args:
+            before: this state when the rows began to be looked at.
+            look: at the catalog, right after that; None if there is none to look at.
+            shard: of the table.
+            uncompared: columns that were not looked at.
+        """
+        known = {each.id for each in before.silent}
+        left = {each.id for each in without(self.silent, known, uncompared)}
+        done = [each.id for each in self.silent if each.id not in left]
+        said: dict[str, str] = {}
+        if done:
+            said[_name(_PROVEN, shard)] = " ".join((*self.proven, *done)[-_MANY:])
+        if look is not None and self.look == before.look != look and not self.is_carried:
+            said[_name("look", shard)] = look.to_json()
+        return said
 
     def to_properties(self, shard: str) -> dict[str, str]:
         """Returns properties that `of` reads."""
         return {_name(name, shard): text for name, text in self._said().items()}
 
     def _said(self) -> dict[str, str]:
-        said = {"barrier": self.barrier}
+        said = {"barrier": self.barrier, "silent": list_to_json(self.silent)}
         if self.identity is not None:
             said["identity"] = self.identity
         if self.history is not None:
             said["history"] = self.history.to_json()
         if self.renamed is not None:
             said["renamed"] = self.renamed.to_json()
+        if self.look is not None:
+            said["look"] = self.look.to_json()
         if self.since:
             said["since"] = self.since
         return said

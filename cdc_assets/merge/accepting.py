@@ -11,7 +11,7 @@ as the one that the lake's rows came from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -47,6 +47,7 @@ from cdc_assets.merge.tables.side import SideTable
 from cdc_assets.merge.tables.tombstones import Tombstones
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.history import Break, History
+from cdc_assets.schema.silent import SilentChange, SilentPolicy, without
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,39 @@ class RestartDesk:
         said = AtSource.of(plan.state, shard)
         now = replace(said, identity=asked.identity(entry), history=asked.history)
         self._record(entry, "accept table", now.to_properties(shard))
+
+    def silent(self, entry: TableEntry) -> tuple[SilentChange, ...]:
+        """Returns the changes without events that stop the table, and else those it remembers."""
+        said, policy = (
+            self._said(entry),
+            self._config.source(entry.table.source).silent(entry.table),
+        )
+        heeded = policy.heeded(each for each in said.silent if not each.is_standing)
+        return tuple(each for each in heeded if policy.stops(each)) or heeded
+
+    def accept_silent(self, entry: TableEntry, found: Sequence[SilentChange]) -> None:
+        """Records that a person knows of such changes.
+
+        Where they stop the table, it goes on, and its rows stay in doubt. Where they do not, the
+        person vouches for its rows.
+        """
+        said, policy = (
+            self._said(entry),
+            self._config.source(entry.table.source).silent(entry.table),
+        )
+        ids = {each.id for each in found}
+        if any(policy.stops(each) for each in found):
+            now = tuple(replace(c, is_accepted=c.is_accepted or c.id in ids) for c in said.silent)
+        else:
+            now = without(said.silent, ids)
+        told = replace(said, silent=now).to_properties(entry.shard_value)
+        self._record(entry, "accept silent changes", told)
+
+    def _policy(self, entry: TableEntry) -> SilentPolicy:
+        return self._config.source(entry.table.source).silent(entry.table)
+
+    def _said(self, entry: TableEntry) -> AtSource:
+        return AtSource.of(self._lake.state(entry.target, entry.shard_value), entry.shard_value)
 
     def _plan(self, entry: TableEntry) -> BatchPlan | None:
         """Returns the plan of the batch that the table stops at; None if there is none to merge."""

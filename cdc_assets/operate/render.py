@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import compress
 from typing import TYPE_CHECKING, Final
@@ -18,6 +18,7 @@ from cdc_assets.operate.quarantine import Listing, Replayed
 from cdc_assets.operate.states import held_words, seconds_text, stopped_words
 from cdc_assets.operate.status import Status, TableStatus, finite, quarantine_words
 from cdc_assets.operate.survey import Condition
+from cdc_assets.schema.silent import SilentChange, doubt_remedy, doubt_words
 
 if TYPE_CHECKING:
     from cdc_assets.lake.quarantined import QuarantinedRecord
@@ -73,9 +74,8 @@ def render_status(status: Status, console: Console | None = None) -> None:
         )
     for each in status.overtaken:
         out.print(_overtaken(each), soft_wrap=True)
-    for each in status.tables:
-        if each.quarantined:
-            out.print(_quarantined(each), soft_wrap=True)
+    for line in _about_rows(status):
+        out.print(line, soft_wrap=True)
     for said, tables in troubles(status).items():
         words = f"(waited for by {some_of(tables, _NAMED)})"
         out.print(Text.assemble((f"{said} ", "bold red"), words), soft_wrap=True)
@@ -228,6 +228,16 @@ def _held(each: TableStatus) -> Text:
 def _overtaken(each: TableStatus) -> Text:
     words = each.retained.words() if each.retained else ""
     return Text.assemble((f"{each.table} ", "bold red"), words)
+
+
+def _about_rows(status: Status) -> Iterator[Text]:
+    yield from (_quarantined(each) for each in status.tables if each.quarantined)
+    yield from (_doubt(each, change) for each in status.tables for change in each.silent)
+
+
+def _doubt(each: TableStatus, change: SilentChange) -> Text:
+    words = f"{doubt_words(change)}; {doubt_remedy(str(each.table))}"
+    return Text.assemble((f"{each.table} ", "bold yellow"), words)
 
 
 def _quarantined(each: TableStatus) -> Text:

@@ -18,6 +18,7 @@ from cdc_assets.registry import TableEntry
 from cdc_assets.schema.evolution import plan_evolution
 from cdc_assets.schema.homes import home_of
 from cdc_assets.schema.promotions import fits
+from cdc_assets.schema.silent import SilentChange, doubt_words, remembered
 from cdc_assets.schema.table_changes import EvolutionPlan
 from cdc_assets.schema.types import Column, TableSchema, UnmappedColumn
 
@@ -46,6 +47,8 @@ class Drift:
             it is not.
         by: the origin of the newest columns; empty if there is none.
         untold: why nothing is known; empty if the database answered.
+        silent: changes of its rows without events, whose rows nothing has proven right since.
+        halts: those of them that stop the table.
     """
 
     plan: EvolutionPlan = field(default_factory=EvolutionPlan)
@@ -56,17 +59,19 @@ class Drift:
     is_another: str = ""
     by: str = ""
     untold: str = ""
+    silent: tuple[SilentChange, ...] = ()
+    halts: tuple[SilentChange, ...] = ()
 
     @property
     def is_in_sync(self) -> bool:
         """Whether nothing differs."""
-        differs = self.untold or self.is_gone or self.is_another or self.dropped
+        differs = self.untold or self.is_gone or self.is_another or self.dropped or self.silent
         return not differs and self.plan.is_empty
 
     @property
     def stops(self) -> bool:
         """Whether the table stops when such records come."""
-        return bool(self.plan.refused or self.is_another)
+        return bool(self.plan.refused or self.is_another or self.halts)
 
     def lines(self) -> Iterator[str]:
         """Yields the differences, for people."""
@@ -78,6 +83,7 @@ class Drift:
             )
         if self.is_another:
             yield f"the lake's rows are of another table: {self.is_another}"
+        yield from map(doubt_words, self.silent)
         yield from self.plan.lines()
         for name in self.dropped:
             yield f"{name} was dropped at the source: emptied in the rows that change"
@@ -105,8 +111,8 @@ def drifts(
         told = {entry.table: _history(services, histories, entry, state) for entry, state in mine}
         if database is None:
             for entry, state in mine:
-                found[entry.table] = _gone(told[entry.table]) or Drift(
-                    is_another=_another(entry, state, None, told[entry.table])
+                found[entry.table] = _gone(told[entry.table]) or _in_doubt(
+                    services, entry, state, told[entry.table]
                 )
             continue
         try:
@@ -214,7 +220,7 @@ def _by_catalog(
     source = services.config.source(entry.table.source)
     described = services.formats[entry.table.source].of_catalog(table)
     described = source.laid_over(entry.table, described, whole=False)
-    hidden = {*table.unpublished(source.database.publication if source.database else None)}
+    hidden = {*table.unpublished(source.publication)}
     overrides = source.overrides(entry.table)
     mine = stored.of_source
     tells_types = described.origin == stored.origin
@@ -239,7 +245,37 @@ def _by_catalog(
     plan = plan_evolution(mine, seen, source.policy(entry.table), by_catalog=tells_types)
     plan = replace(plan, refused=(*plan.refused, *refused))
     drift = _with_dropped(mine, seen, plan, BY_CATALOG)
-    return replace(drift, is_another=_another(entry, state, table, history))
+    return _doubted(services, drift, entry, state, history, table)
+
+
+def _in_doubt(
+    services: Services, entry: TableEntry, state: TableState, history: History | None
+) -> Drift:
+    """Returns what is known of a table's rows without its database."""
+    return _doubted(services, Drift(), entry, state, history, None)
+
+
+def _doubted(
+    services: Services,
+    drift: Drift,
+    entry: TableEntry,
+    state: TableState,
+    history: History | None,
+    table: SourceTable | None,
+) -> Drift:
+    """Adds why the lake's rows may be others than the source's."""
+    from cdc_assets.lake.at_source import AtSource
+
+    another = _another(entry, state, table, history)
+    said, silent = AtSource.of(state, entry.shard_value), ()
+    source = services.config.source(entry.table.source)
+    policy, publication = source.silent(entry.table), source.publication
+    if table is not None:
+        silent = table.silent_since(None if another else said.look, publication)
+        silent = remembered(said.silent, silent, services.clock())
+    silent = policy.heeded(silent if table is not None else said.silent)
+    halts = tuple(each for each in silent if policy.stops(each))
+    return replace(drift, is_another=another, silent=silent, halts=halts)
 
 
 def _numbered(
@@ -288,7 +324,7 @@ def _by_records(
 
     if (gone := _gone(history)) is not None:
         return gone
-    stored, another = _stored(entry, state, history), _another(entry, state, None, history)
+    stored = _stored(entry, state, history)
     numbers = numbered({}, history.known if history and not entry.shard else {})
     fmt = services.formats[entry.table.source]
     records = services.log.edges([entry.topic]).get(entry.topic, ())
@@ -306,8 +342,9 @@ def _by_records(
             seen = TableSchema(tuple(with_number(c, numbers.get(c.name)) for c in columns))
             mine = stored.of_source
             plan = plan_evolution(mine, seen, source.policy(entry.table))
-            return replace(_with_dropped(mine, seen, plan, BY_RECORDS), is_another=another)
-    return Drift(is_another=another)
+            drift = _with_dropped(mine, seen, plan, BY_RECORDS)
+            return _doubted(services, drift, entry, state, history, None)
+    return _in_doubt(services, entry, state, history)
 
 
 def _with_dropped(table: TableSchema, seen: TableSchema, plan: EvolutionPlan, by: str) -> Drift:

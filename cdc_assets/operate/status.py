@@ -27,6 +27,7 @@ from cdc_assets.operate.source_lag import SourceLag, source_lags
 from cdc_assets.operate.states import Standing, standing_of
 from cdc_assets.operate.survey import Condition, Survey, TableSurvey, survey
 from cdc_assets.registry import OtherTopic, TableEntry
+from cdc_assets.schema.silent import SilentChange
 
 _CURRENT: Final = "CURRENT"
 
@@ -73,6 +74,11 @@ class TableStatus:
         """The number of its records in quarantine."""
         return quarantined(self.survey)
 
+    @property
+    def silent(self) -> tuple[SilentChange, ...]:
+        """Changes of its rows without events that the lake table remembers: they are in doubt."""
+        return silent_of(self.survey)
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the status for ``--json``; unknown values are null."""
         view = self.survey
@@ -88,6 +94,7 @@ class TableStatus:
             "lag": self._lag_dict(),
             "slo": _slo_dict(self.target, self.slo),
             "quarantined": self.quarantined,
+            "in_doubt": [each.to_dict() for each in self.silent],
             "last_error": None if _is_waiting(view) else _failure_dict(view),
             "waiting": _waiting_dict(view),
             "connector": _connector_dict(self.connector),
@@ -306,6 +313,13 @@ def _failure_dict(view: TableSurvey) -> dict[str, Any] | None:
 def quarantined(table: TableSurvey) -> int:
     """Returns the number of records in quarantine as of the table's newest publish."""
     return table.published.counts.get("quarantined", 0) if table.published else 0
+
+
+def silent_of(table: TableSurvey) -> tuple[SilentChange, ...]:
+    """Returns the changes without events that a table's rows are in doubt because of."""
+    from cdc_assets.lake.at_source import AtSource
+
+    return AtSource.of(table.state, table.entry.shard_value).silent
 
 
 def quarantine_words(table: TableName, count: int) -> str:

@@ -40,6 +40,7 @@ from cdc_assets.operate.survey import Survey, TableSurvey
 from cdc_assets.orchestration.keys import CHECK_OFFSETS, CHECK_SCHEMA, CHECK_SLO, CHECKS, table_key
 from cdc_assets.orchestration.metadata import valid_through_metadata
 from cdc_assets.registry import TableEntry
+from cdc_assets.schema.silent import doubt_remedy
 
 WARN = dg.AssetCheckSeverity.WARN
 ERROR = dg.AssetCheckSeverity.ERROR
@@ -217,6 +218,8 @@ def schema_verdict(key: dg.AssetKey, table: TableSurvey, drift: Drift) -> Verdic
     If a table fails before it is in the lake, only the reason of the failure is known.
     """
     differing, held = [*drift.lines()], [*_held_words(table.failure)]
+    if drift.silent and not drift.halts:
+        held.insert(0, doubt_remedy(str(table.table)))
     is_unknown = table.state is None and bool(held)
     words = differing or ([] if is_unknown else [f"as {drift.by or 'the records'} have them"])
     description = "; ".join([*words, *held])

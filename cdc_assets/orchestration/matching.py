@@ -210,14 +210,13 @@ def verdict_of(key: dg.AssetKey, report: "Report") -> Verdict:
     Keys that changed at each look are mentioned, but are no reason for a warning: the lake's rows
     of them are newer than the comparison.
     """
-    is_whole = not report.has_more and (not report.not_judged or report.is_busy)
     words = report.words(keys=False)
     if report.differs and report.key:
         words.append(f"which they are: cdc-assets verify --table {report.table}")
     return Verdict(
         asset=key,
         check=CHECK_MATCHES,
-        passed=not report.differs and is_whole,
+        passed=not report.differs and report.is_whole,
         severity=ERROR if report.differs else WARN,
         description="; ".join(words),
         metadata=_metadata(report),

@@ -12,7 +12,8 @@ from cdc_assets.orchestration.resources import spark_resource
 def run_accept_restart(config: ReplicationConfig, table: str, *, dry_run: bool) -> str:
     """Finds what stops the table, and records that it is accepted.
 
-    That is another table of its name, a restart of the numbering, or both. It can be repeated: the
+    That is another table of its name, a restart of the numbering, rows that changed without events,
+    or several of these. It can be repeated: the
     permission names the restart, and is used up by the first batch that is merged across it. Merges
     nothing itself.
 
@@ -39,7 +40,11 @@ def run_accept_restart(config: ReplicationConfig, table: str, *, dry_run: bool) 
             desk.accept_table(entry)
         if found is not None and not dry_run:
             desk.accept(entry, found)
+        silent = desk.silent(entry)
+        if silent and not dry_run:
+            desk.accept_silent(entry, silent)
         told = [*([another.why] if another else []), *([found.text] if found else [])]
+        told += [each.why for each in silent]
         return restart_words(entry.table, told, dry_run=dry_run)
     finally:
         spark.forget()

@@ -10,7 +10,8 @@ import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.verify import VerifyConfig
-from cdc_assets.operate.comparing_turns import whose_turn
+from cdc_assets.operate.comparing_turns import in_doubt, whose_turn
+from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.keys import (
     TAG_MODE,
     TAG_SOURCE,
@@ -56,7 +57,8 @@ def _schedule(
         if any(_compares(config, run, source) for run in unfinished):
             return dg.SkipReason("the last run is not over yet")
         last = last_compared(instance, {each: checks[each] for each in chosen}, said.every)
-        due = whose_turn(chosen, last, now, cron, said.every) if cron else ()
+        doubted = in_doubt(Services(config), chosen)
+        due = whose_turn(chosen, last, now, cron, said.every, doubted) if cron else ()
         if not due:
             return dg.SkipReason(f"{len(chosen)} tables, none of which has its turn now")
         return dg.RunRequest(

@@ -14,6 +14,7 @@ from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.carried import Carried
 from cdc_assets.schema.history import History
+from cdc_assets.schema.silent import Look, SilentChange, SilentKind, remembered
 
 pytestmark = pytest.mark.unit
 
@@ -83,3 +84,60 @@ def test_it_is_read_from_what_was_published() -> None:
 def test_a_version_that_does_not_know_it_refuses_it() -> None:
     assert '"needs":["at_source"]' in swapped().to_json()
     assert '"needs":[]' in Carried().to_json()
+
+
+def in_doubt(*whys: str) -> tuple[SilentChange, ...]:
+    found = [SilentChange(SilentKind.PARTITIONS, why) for why in whys]
+    return remembered((), found, datetime(2026, 3, 4, tzinfo=UTC))
+
+
+LOOK, NEWER = Look(files="1"), Look(files="2")
+
+
+def with_more(stored: AtSource, shard: str, more: dict[str, str]) -> TableState:
+    found = state(stored, shard)
+    return replace(found, properties={**found.properties, **more})
+
+
+@SHARDS
+def test_a_comparison_ends_the_doubts_that_it_began_with_and_no_others(shard: str) -> None:
+    before = replace(OLD, look=LOOK, silent=in_doubt("one"))
+    late = replace(before, silent=(*before.silent, *in_doubt("two")))
+    said = late.proven_since(before, NEWER, shard)
+    found = AtSource.of(with_more(late, shard, said), shard)
+    assert [each.why for each in found.silent] == ["two"]
+    assert found.look == NEWER
+    stale = {**said, **late.to_properties(shard)}  # a batch that was planned before stores it again
+    assert [c.why for c in AtSource.of(with_more(late, shard, stale), shard).silent] == ["two"]
+
+
+def test_a_comparison_does_not_take_back_a_newer_look() -> None:
+    before = replace(OLD, look=LOOK)
+    assert replace(before, look=NEWER).proven_since(before, Look(files="3"), "") == {}
+    assert before.proven_since(before, LOOK, "") == {}
+
+
+def test_rows_that_were_read_anew_leave_only_doubts_that_came_since() -> None:
+    known = replace(OLD, look=LOOK, silent=in_doubt("before"))
+    beside = AtSource.of(with_more(AtSource(), "", known.read_anew(NEWER, "")), "")
+    assert (beside.silent, beside.look) == ((), NEWER)
+    now = replace(known, silent=(*known.silent, *in_doubt("meanwhile")))
+    filled = replace(beside, silent=in_doubt("beside"))
+    for is_read, left in (
+        (True, ["meanwhile", "beside"]),
+        (False, ["before", "meanwhile", "beside"]),
+    ):
+        carried = Carried(generation=1, at_source=filled.in_place_of(now, "one", is_read=is_read))
+        found = AtSource.of(state(now, "", carried), "")
+        assert [each.why for each in found.silent] == left
+        assert found.look == (NEWER if is_read else LOOK)
+
+
+def test_more_than_a_hundred_proven_doubts_are_no_longer_listed() -> None:
+    found = OLD
+    for n in range(150):
+        found = replace(found, silent=in_doubt(str(n)))
+        said = found.proven_since(found, None, "")
+        found = AtSource.of(with_more(found, "", said), "")
+        assert found.silent == ()
+    assert len(found.proven) == 100

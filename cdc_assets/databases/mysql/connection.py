@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pymysql
+from pymysql.cursors import Cursor
 
 from cdc_assets.databases.mysql.dsn import Dsn, parse_dsn
 from cdc_assets.errors import CdcError, LoginRefusedError, TerminalError, UnreachableError
@@ -27,10 +28,20 @@ _LOGIN: Final = frozenset({
 """Error numbers of a login that is refused, expired or locked, or that lacks a right."""
 
 _TLS_FAILED: Final = 2026
+_REFUSED: Final = frozenset({1064, 1142, 1227, 1235})
+"""Error numbers of a query that this server does not have, or this user may not ask."""
 
 
-def asked(dsn: str, *queries: tuple[str, Mapping[str, Any]]) -> list[tuple[tuple[Any, ...], ...]]:
+def asked(
+    dsn: str, *queries: tuple[str, Mapping[str, Any]], either: Sequence[str] = ()
+) -> list[tuple[tuple[Any, ...], ...]]:
     """Returns the answers to some queries.
+
+    Args:
+        dsn: of the database.
+        queries: each with its parameters.
+        either: of these, the first one's answer that the server takes comes last; nothing if it
+            takes none.
 
     Raises:
         CdcError: if the database does not answer, or refuses the login or a query, or if the
@@ -44,11 +55,25 @@ def asked(dsn: str, *queries: tuple[str, Mapping[str, Any]]) -> list[tuple[tuple
             for query, parameters in queries:
                 cursor.execute(query, parameters)
                 found.append(cursor.fetchall())
+            if either:
+                found.append(_taken(cursor, either))
     except pymysql.Error as error:
         raise translated(error, server.address) from error
     except RuntimeError as error:  # PyMySQL without its optional package
         raise without_cryptography(server.address) from error
     return found
+
+
+def _taken(cursor: Cursor, queries: Sequence[str]) -> tuple[tuple[Any, ...], ...]:
+    for query in queries:
+        try:
+            cursor.execute(query)
+        except (pymysql.err.OperationalError, pymysql.err.ProgrammingError) as error:
+            if error.args[0] not in _REFUSED:
+                raise
+        else:
+            return cursor.fetchall()
+    return ()
 
 
 def connected(

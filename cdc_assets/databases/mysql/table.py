@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 from cdc_assets.databases.facts import Facts
 from cdc_assets.databases.mysql.binlog_settings import BinlogSettings
+from cdc_assets.databases.mysql.silent import rewritten
 from cdc_assets.databases.mysql.text_types import describe_text_table
 from cdc_assets.databases.mysql.types import MysqlColumn, describe_table, with_unsigned
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import ConnectorModes
+from cdc_assets.schema.silent import Look, SilentChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class CatalogTable:
         is_versioned: a system-versioned table of MariaDB.
         binlog: what the server writes of its changes.
         facts: of its columns.
+        look: what the next look at it is compared with.
+        unsent: changes of its rows that the server's binlog does not have, while it is like this.
         identity: none: the catalog has no number of a table that every ALTER leaves alone.
     """
 
@@ -36,11 +40,20 @@ class CatalogTable:
     partitions: tuple[tuple[str, str], ...] = ()
     facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
     identity: str = ""
+    look: Look = field(default_factory=Look)
+    unsent: tuple[SilentChange, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """Column names in order."""
         return tuple(column.name for column in self.columns)
+
+    def silent_since(
+        self, before: Look | None, publication: str | None
+    ) -> tuple[SilentChange, ...]:
+        """Returns changes of its rows without events, see `SourceTable.silent_since`."""
+        del publication
+        return (*self.unsent, *(rewritten(before, self.look) if before is not None else ()))
 
     def unpublished(self, publication: str | None) -> dict[str, str]:
         """Columns whose changes no event holds: none, the binlog has all."""

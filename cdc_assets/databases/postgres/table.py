@@ -13,6 +13,7 @@ from cdc_assets.databases.postgres.types import describe_table, without_lost
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import ConnectorModes
+from cdc_assets.schema.silent import Look, SilentChange
 
 
 class ReplicaIdentity(StrEnum):
@@ -85,6 +86,7 @@ class CatalogTable:
     identity: str = ""
     is_unlogged: bool = False
     partition_identities: tuple[RowIdentity, ...] = ()
+    look: Look = field(default_factory=Look)
 
     @property
     def row_identities(self) -> tuple[RowIdentity, ...]:
@@ -105,6 +107,13 @@ class CatalogTable:
     def of_each_partition(self) -> str:
         """What follows a statement about replica identities, for people."""
         return " (of each partition, new ones too)" if self.partitions else ""
+
+    def silent_since(
+        self, before: Look | None, publication: str | None
+    ) -> tuple[SilentChange, ...]:
+        """Returns changes of its rows without events, see `SourceTable.silent_since`."""
+        del before, publication
+        return ()
 
     def unpublished(self, publication: str | None) -> dict[str, str]:
         """Returns columns whose changes no event holds, each with the reason.

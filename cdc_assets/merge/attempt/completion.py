@@ -79,7 +79,7 @@ class Completion:
         if statements and history is not None:
             before = history.with_numbers(plan.schema)
             history = after_statements(before, entry, statements, is_empty=plan.is_empty)
-        asked = Asked(self._means.source(entry), history)
+        asked = Asked(self._means.source(entry), history, self._means.clock())
         read = bool(request.told)
         return Held(batch_of(request), plan.end, asked, before, statements, has_read=read)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cdc_assets.changes.names import LakeName
@@ -10,9 +11,11 @@ from cdc_assets.merge.attempt.means import Means
 from cdc_assets.merge.attempt.records import Records
 from cdc_assets.merge.batch import BatchExecution
 from cdc_assets.merge.intake.decoding import BatchDecoder
+from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.intake.planning import Pending
 from cdc_assets.merge.intake.shared_reading import SharedReadings
 from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.plan.table_steps import RememberSource
 from cdc_assets.merge.statements.deadline import Watch
 
 
@@ -72,6 +75,13 @@ class Executions:
             deadlines=work.watch,
             seconds_to_publish=self._seconds_to_publish.get(plan.entry.target, 0.0),
         )
+
+    def remember(self, plan: BatchPlan, learned: Mapping[str, str]) -> None:
+        """Stores properties with the lake table of a batch that stops; none if it is not there."""
+        if not learned or plan.state is None:
+            return
+        step, means = RememberSource(learned), self._means
+        execute_steps(means.session(), means.catalog, plan.entry, [step])
 
     def published(self, target: LakeName, seconds: float) -> None:
         """Notes how long the last append to a table and its publish took."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 
 from cdc_assets.changes.offsets import Coordinate, limited
-from cdc_assets.errors import TerminalError
+from cdc_assets.errors import SilentChangeError, TerminalError
 from cdc_assets.lake import TableState
 from cdc_assets.merge.attempt.completion import Completion
 from cdc_assets.merge.attempt.execution import Executions, Work, looks_at_unread
@@ -112,6 +112,9 @@ class FromLog:
         raw = share.records if share else records.read(pending.plan, pending.plan.ranges)
         try:
             plan, decoder = self._completion.of(request, pending.plan, raw)
+        except SilentChangeError as found:
+            self._executions.remember(pending.plan, found.learned)
+            raise
         except TerminalError:  # a statement among the records may explain what they are like
             told = self.told(request, pending.plan, raw)
             if told:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import SourceConfig
@@ -37,10 +38,17 @@ class Asked:
     Args:
         source: the configuration.
         history: of the one table that batches are prepared for; None where no statements are sent.
+        at: the time of asking; None for now.
     """
 
-    def __init__(self, source: SourceConfig, history: History | None = None) -> None:
+    def __init__(
+        self,
+        source: SourceConfig,
+        history: History | None = None,
+        at: datetime | None = None,
+    ) -> None:
         self.history = history
+        self.at = at or datetime.now(UTC)
         self._source = source
         self._read: dict[TableName, SourceTable | None] = {}
         self._silent: UnreachableError | None = None
@@ -150,5 +158,4 @@ class Asked:
     @property
     def publication(self) -> str | None:
         """The connector's publication, if it is configured."""
-        database = self._source.database
-        return database.publication if database is not None else None
+        return self._source.publication

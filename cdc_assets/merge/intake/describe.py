@@ -41,6 +41,7 @@ from cdc_assets.schema.existing import of_text
 from cdc_assets.schema.history import History, OnBreak
 from cdc_assets.schema.homes import apart
 from cdc_assets.schema.inference import infer
+from cdc_assets.schema.silent import SilentPolicy
 from cdc_assets.schema.types import Column, ColumnType, TableSchema, Wire
 
 _EXCLUDED: Final = "the configuration excludes it"
@@ -141,6 +142,10 @@ class TypeSource:
     def recreated(self, entry: TableEntry) -> OnBreak:
         """Returns the policy for another table of its name."""
         return self._source.recreated(entry.table)
+
+    def silent(self, entry: TableEntry) -> SilentPolicy:
+        """Returns the policy for rows that changed at the source without events."""
+        return self._source.silent(entry.table)
 
     def has_schemas(self, entry: TableEntry, layout: Layout) -> bool:
         """Returns whether each record carries its own schema."""

@@ -81,7 +81,8 @@ class Preparation:
         writers = self.writers(plan, raw)
         plan = self._numbered(plan, raw, writers)
         if not plan.replay:
-            plan = settled(plan, self.types.asked, self.types.recreated(plan.entry))
+            recreated, silent = self.types.recreated(plan.entry), self.types.silent(plan.entry)
+            plan = settled(plan, self.types.asked, recreated, silent)
         plan = self._taught(plan)
         readable = [each.schema for each in writers.values() if each.schema and not each.is_of_key]
         before = plan.schema

@@ -17,14 +17,18 @@ from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.intake.asked import Asked
 from cdc_assets.merge.intake.planning.begin import begin_of
+from cdc_assets.merge.intake.silent import heard
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.table_steps import RememberSource
 from cdc_assets.schema.history import Break, OnBreak
+from cdc_assets.schema.silent import SilentPolicy
 
 _log = logging.getLogger(__name__)
 _BINLOGS: Final = frozenset({Scheme.BINLOG, Scheme.MARIADB})
 _PLACED: Final = _BINLOGS | {Scheme.OFFSET, Scheme.TIDB}
 """Schemes in which statements have positions, as rows do."""
+
+_USUAL: Final = SilentPolicy()
 
 _BY_NUMBER: Final = (
     "the table was dropped and made anew at its source, or its database restored from a dump"
@@ -55,7 +59,9 @@ def break_of(plan: BatchPlan, asked: Asked) -> Break | None:
     return told or Break(identity, f"{_BY_NUMBER} ({said.identity} before, {identity} now)")
 
 
-def settled(plan: BatchPlan, asked: Asked, policy: OnBreak) -> BatchPlan:
+def settled(
+    plan: BatchPlan, asked: Asked, policy: OnBreak, silent: SilentPolicy = _USUAL
+) -> BatchPlan:
     """Adds to the plan what is to be remembered of the source's table, and where older rows end.
 
     A database that does not answer is asked by the next batch.
@@ -64,9 +70,11 @@ def settled(plan: BatchPlan, asked: Asked, policy: OnBreak) -> BatchPlan:
         plan: of the log and the lake, with the numbering of its positions.
         asked: answers about the source's table.
         policy: for another table of the same name.
+        silent: for rows that changed without events.
 
     Raises:
         AnotherTableError: if it is another one, and nothing decides about the older rows.
+        SilentChangeError: if rows of it changed without events, and the policy stops there.
     """
     said = AtSource.of(plan.state, plan.entry.shard_value)
     try:
@@ -90,6 +98,7 @@ def settled(plan: BatchPlan, asked: Asked, policy: OnBreak) -> BatchPlan:
         raise _another(plan, found or Break("", _BY_NUMBER), may_truncate=False)
     identity = said.identity if identity is None else identity
     now = replace(said, identity=identity, history=asked.history, barrier=barrier)
+    now = heard(plan, said, now, asked, silent)
     steps = plan.steps
     if now.is_to_follow(said):
         steps = (*steps, RememberSource(now.to_properties(plan.entry.shard_value)))

@@ -7,8 +7,10 @@ import uuid
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.errors import TerminalError
 from cdc_assets.lake import TableState
+from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.intake.planning import BEGIN, BEGIN_TOPIC, BEGIN_WHOLE
+from cdc_assets.merge.intake.silent import look_at
 from cdc_assets.merge.plan.table_steps import created_with
 from cdc_assets.merge.rebuild.site import Site
 from cdc_assets.merge.rebuild.standing import ID, Standing, awaits_snapshot, has_place, id_of
@@ -55,7 +57,11 @@ def _beginning(site: Site, old: TableState, *, from_now: bool) -> dict[str, str]
     """Returns properties that say where a new table begins; none for the log's beginning."""
     topic = site.planner.identity(site.entry).topic_id
     if from_now:
-        return {BEGIN: site.planner.marks(site.entry).end.to_json(), BEGIN_TOPIC: topic}
+        said, source = AtSource.of(old, site.entry.shard_value), site.entry.table.source
+        look = look_at(site.config.source(source), site.entry)
+        begun = AtSource(silent=said.silent).read_anew(look, site.entry.shard_value)
+        end = site.planner.marks(site.entry).end
+        return {BEGIN: end.to_json(), BEGIN_TOPIC: topic, **begun}
     behind = began(site, old)
     if behind is None:
         return {}

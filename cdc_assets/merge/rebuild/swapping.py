@@ -16,7 +16,7 @@ from cdc_assets.merge.rebuild.replacing import fits, replace_table
 from cdc_assets.merge.rebuild.required import require_begun, require_own_topic
 from cdc_assets.merge.rebuild.seen_rows import seen_rows
 from cdc_assets.merge.rebuild.site import Site
-from cdc_assets.merge.rebuild.standing import Standing, generation_of
+from cdc_assets.merge.rebuild.standing import Standing, awaits_snapshot, generation_of
 from cdc_assets.merge.rebuild.tags import tag_for
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
@@ -42,7 +42,10 @@ def swap(site: Site, standing: Standing, begun: str | None, settled: int) -> boo
     if not _is_settled(new.published, settled):
         return False
     shard = site.entry.shard_value
-    known = AtSource.of(new, shard).in_place_of(AtSource.of(old, shard), str(uuid.uuid4()))
+    is_read = new.published.carried.beside is not None or awaits_snapshot(new)
+    known = AtSource.of(new, shard).in_place_of(
+        AtSource.of(old, shard), str(uuid.uuid4()), is_read=is_read
+    )
     published = _published(site, old.published, new.published, generation)
     published = replace(published, carried=replace(published.carried, at_source=known))
     rows = seen_rows(site, new)

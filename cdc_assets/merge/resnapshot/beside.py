@@ -45,6 +45,7 @@ from cdc_assets.lake import TableState
 from cdc_assets.lake.beside import Beside
 from cdc_assets.merge.attempt import Attempts, Connections
 from cdc_assets.merge.intake.describe import FirstSchema
+from cdc_assets.merge.intake.silent import look_at
 from cdc_assets.merge.rebuild import Rebuild, Standing
 from cdc_assets.merge.replicate import utc_now
 from cdc_assets.merge.resnapshot.beside_table import BesideTable
@@ -131,7 +132,8 @@ class ReadBeside:
         self._require_possible(standing)
         work = self._table(standing)
         if work.beside is None:
-            work.begin(standing.old, self._columns_of_source)
+            look = look_at(self._source, self._entry)
+            work.begin(standing.old, self._columns_of_source, look)
         with self._opened(work.first) as source:
             if not work.progress.is_read:
                 waits = self._verification.waits

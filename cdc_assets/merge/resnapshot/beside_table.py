@@ -43,6 +43,7 @@ from cdc_assets.merge.verifying.canonical import digest, of_told
 from cdc_assets.merge.verifying.putting import Lakes
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Comparison, Key
+from cdc_assets.schema.silent import Look
 from cdc_assets.schema.types import TableSchema
 
 _RECENT: Final = timedelta(hours=1)
@@ -115,12 +116,13 @@ class BesideTable:
 
     # ── publishes ────────────────────────────────────────────────────────────────────────
 
-    def begin(self, old: TableState, at_source: ColumnsOfSource) -> None:
+    def begin(self, old: TableState, at_source: ColumnsOfSource, look: Look | None) -> None:
         """Makes it, if it is not there, and publishes where it begins.
 
         Args:
             old: the table whose place it is to take, as it was looked at.
             at_source: tells which columns the source has.
+            look: at the catalog, before anything is read.
 
         Raises:
             ConflictError: if another process was faster.
@@ -141,7 +143,7 @@ class BesideTable:
         recent = of.planner.offsets_at(self._entry, self._clock() - _RECENT)
         layout = self.first.layout
         offsets, carried = beginning(old, layout, identity, marks, marks.begin.merged_max(recent))
-        self._remember(old, goes_on=bool(carried.applied))
+        self._remember(old, look, goes_on=bool(carried.applied))
         existing = (each.existing for each in self.first.schema.columns)
         set_aside = old.published.counts.get("quarantined", 0) if old.published else 0
         begun = Published(
@@ -249,14 +251,15 @@ class BesideTable:
         branch.publish()
         self._state = self._look()
 
-    def _remember(self, old: TableState, *, goes_on: bool) -> None:
+    def _remember(self, old: TableState, look: Look | None, *, goes_on: bool) -> None:
         """Remembers which source table the old rows are from: the log may hold changes of another.
 
         Where one of them ends is a position like those that the old one has applied.
         """
         shard = self._entry.shard_value
         said = AtSource.of(old, shard)
-        told = (said if goes_on else replace(said, barrier="")).to_properties(shard)
+        begun = said if goes_on else replace(said, barrier="")
+        told = begun.read_anew(look, shard)
         statement = sql.set_properties(self._lakes.catalog, self._entry.target, told)
         with translated("remember the source's table", self._where), effect("spark: remember"):
             self._lakes.spark().sql(statement)

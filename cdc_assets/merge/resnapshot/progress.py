@@ -37,6 +37,7 @@ class Progress:
         put: keys that were put in or removed.
         doubtful: keys to be looked at one by one at the end.
         unnamed: how many more there are, beyond what is kept.
+        in_doubt: ids of the silent changes that the table remembered when it was begun.
     """
 
     begun: datetime
@@ -50,6 +51,7 @@ class Progress:
     put: int = 0
     doubtful: tuple[Key, ...] = ()
     unnamed: int = 0
+    in_doubt: tuple[str, ...] = ()
 
     def after(self, wave: Done) -> Progress:
         """Returns it with one wave more."""
@@ -92,5 +94,6 @@ class Progress:
             raise ValueError(msg)
         said["begun"] = datetime.fromisoformat(said["begun"])
         said["key"], said["next"] = tuple(said["key"]), said["next"] and tuple(said["next"])
+        said["in_doubt"] = tuple(said.get("in_doubt", ()))
         said["doubtful"] = tuple(map(tuple, said["doubtful"]))
         return cls(**said)

@@ -14,6 +14,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.databases.reading import reading_of
 from cdc_assets.databases.rows import SourceRows
 from cdc_assets.errors import ConfigError, TerminalError
+from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.attempt import Attempts, Connections
 from cdc_assets.merge.replicate import utc_now
 from cdc_assets.merge.resnapshot.comparing import State
@@ -22,6 +23,7 @@ from cdc_assets.merge.resnapshot.progress import MOST, Progress
 from cdc_assets.merge.resnapshot.report import Report
 from cdc_assets.merge.resnapshot.wave import Sizes, Waves
 from cdc_assets.merge.verifying.pace import Pace
+from cdc_assets.merge.verifying.proof import Proof
 from cdc_assets.merge.verifying.putting import Lakes
 from cdc_assets.merge.verifying.repair import generation_of
 from cdc_assets.merge.verifying.verification import Verification
@@ -140,7 +142,7 @@ class Resnapshot:
         looks = self._config.source(waves.entry.table.source).verify.looks
         of = (self._verification, waves.entry, waves.source)
         settled = put_right(*of, progress.doubtful, looks, self._say)
-        return Report(
+        report = Report(
             table=waves.entry.table,
             progress=progress,
             looked_at=settled.put,
@@ -149,10 +151,18 @@ class Resnapshot:
             left_out=waves.source.comparison.left_out,
             seconds=pace.seconds,
         )
+        if not (report.left or report.unable):
+            proof = Proof.of_known(self._lakes.lake, waves.entry, progress.in_doubt)
+            uncompared = waves.source.comparison.unread
+            proof.record(self._lakes.lake, self._lakes.spark, self._lakes.catalog, uncompared)
+        return report
 
     def _begin(self, waves: Waves) -> Progress:
         plan = waves.plan()
-        return Progress(self._clock(), tuple(plan.schema.key), generation_of(plan))
+        known = AtSource.of(plan.state, waves.entry.shard_value).silent
+        in_doubt = tuple(each.id for each in known)
+        key, generation = tuple(plan.schema.key), generation_of(plan)
+        return Progress(self._clock(), key, generation, in_doubt=in_doubt)
 
     def _still(self, begun: Progress | None, entry: TableEntry, waves: Waves) -> Progress | None:
         """Returns the kept progress if the table still has what was done then."""

@@ -76,6 +76,11 @@ class Report:
         return not (self.differs or self.not_judged or self.has_more)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether everything was judged, but for keys whose newer values the lake has merged."""
+        return not self.has_more and (not self.not_judged or self.is_busy)
+
+    @property
     def kinds(self) -> dict[str, int]:
         """Number of differing keys by kind."""
         return dict(Counter(each.kind.value for each in self.differences))

@@ -34,6 +34,7 @@ from cdc_assets.merge.verifying.judging import Difference, judge
 from cdc_assets.merge.verifying.lake_rows import LakeRows, Look
 from cdc_assets.merge.verifying.narrowing import Doubts, Say, Sizes, doubts
 from cdc_assets.merge.verifying.pace import Pace
+from cdc_assets.merge.verifying.proof import Proof
 from cdc_assets.merge.verifying.putting import Lakes, Putting
 from cdc_assets.merge.verifying.repair import (
     Repair,
@@ -115,12 +116,17 @@ class Verification:
         plan = self._plan(entry, repair=repair)
         if repair:
             self._way.require_free()
-        source = self.source(entry, plan.schema)
+        source, of = self.source(entry, plan.schema), self._config.source(entry.table.source)
         try:
+            proof = Proof.begun(self._lake, of, entry)
             table = _Table(self, entry, source, self._said(entry), generation_of(plan))
-            return table.keyed(repair=repair) if source.comparison.key else table.counted()
+            report = table.keyed(repair=repair) if source.comparison.key else table.counted()
         finally:
             source.close()
+        if report.is_whole and not report.differs:
+            catalog, session = self._config.lake.catalog.name, self._attempts.session
+            proof.record(self._lake, session, catalog, source.comparison.unread)
+        return report
 
     def of_keys(self, entry: TableEntry, source: SourceRows, keys: Sequence[Key]) -> Report:
         """Compares the rows of some keys only, and repairs those that differ.
