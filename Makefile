@@ -10,8 +10,10 @@ HOME_DIR := .cdc
 PYTEST_ARGS ?=
 # Two stacks side by side take 8 GB; STACKS=1 is for less, and takes longer.
 STACKS ?= 2
+# Of `make soak`: which share of its modules; after so many seconds it begins no further test.
+PART ?= 1/1
+SECONDS ?= 3600
 KILLS ?= 300
-SECONDS_AT_MOST ?= 7200
 # Where the demo's shop is: postgres, or mariadb, which is installed when it is first asked for.
 SOURCE ?= postgres
 # Of Dagster's webserver.
@@ -55,81 +57,15 @@ jars: .venv/.synced  ## the package's own Java, of its sources; needs a JDK
 bench: install $(HOME_DIR)/.installed-optional  ## speed, on this machine: prints figures, fails on none
 	$(BIN)/python -m cdc_assets_tests.bench
 
-soak: install  ## generated cases, by thousands; STACK=1: kills of every part, and every fault; HOURS=2: load
+soak: install  ## generated cases, by thousands; STACK=1: what `make test` leaves out, oldest first (PART=3/8); HOURS=2: load
 ifdef HOURS
 	HOURS=$(HOURS) $(BIN)/python -m cdc_assets_tests.bench hours
 else ifdef STACK
 	$(BIN)/cdc-assets stack install mariadb registry spark-s3 rest-catalog
-	HYPOTHESIS_PROFILE=soak CDC_ASSETS_KILLS=$(KILLS) CDC_ASSETS_SECONDS=$(SECONDS_AT_MOST) \
-	  $(BIN)/pytest -s cdc_assets_tests/stack/test_kills.py cdc_assets_tests/stack/test_truth.py \
-	  cdc_assets_tests/merge/test_faults.py \
-	  cdc_assets_tests/merge/test_rebuild.py cdc_assets_tests/merge/test_rewind.py \
-	  cdc_assets_tests/merge/test_removal.py \
-	  cdc_assets_tests/merge/test_generated.py \
-	  cdc_assets_tests/merge/test_cut_moves.py cdc_assets_tests/merge/test_absent_columns.py \
-	  cdc_assets_tests/conformance cdc_assets_tests/stack/test_second_writer.py \
-	  cdc_assets_tests/stack/test_published_columns.py cdc_assets_tests/stack/test_restored_source.py \
-	  cdc_assets_tests/stack/test_truth_avro.py cdc_assets_tests/stack/test_incremental.py \
-	  cdc_assets_tests/stack/test_truth_replica.py cdc_assets_tests/stack/test_rewound.py \
-	  cdc_assets_tests/stack/test_operated.py \
-	  cdc_assets_tests/stack/test_verify.py cdc_assets_tests/stack/test_verify_mariadb.py \
-	  cdc_assets_tests/stack/test_matches.py cdc_assets_tests/stack/test_resnapshot.py \
-	  cdc_assets_tests/stack/test_resnapshot_mariadb.py \
-	  cdc_assets_tests/stack/test_rebuild_from_source.py \
-	  cdc_assets_tests/stack/test_rebuild_from_source_mariadb.py \
-	  cdc_assets_tests/stack/test_signalled_resnapshot.py \
-	  cdc_assets_tests/stack/test_signalled_rebuild.py cdc_assets_tests/stack/test_steered.py \
-	  cdc_assets_tests/databases/test_mysql_reading.py \
-	  cdc_assets_tests/merge/test_shared_reading.py \
-	  cdc_assets_tests/merge/test_shards.py cdc_assets_tests/merge/test_restarted_source.py \
-	  cdc_assets_tests/merge/test_where_snapshots_begin.py \
-	  cdc_assets_tests/stack/semantics cdc_assets_tests/orchestration/test_waiting.py \
-	  cdc_assets_tests/merge/test_two_writers.py cdc_assets_tests/merge/test_restart_look.py \
-	  cdc_assets_tests/merge/test_keys.py cdc_assets_tests/formats/test_canal.py \
-	  cdc_assets_tests/live/test_demo_life.py \
-	  cdc_assets_tests/merge/test_odd_records.py cdc_assets_tests/merge/test_wide.py \
-	  cdc_assets_tests/merge/test_added_partitions.py cdc_assets_tests/merge/test_hostile_names.py \
-	  cdc_assets_tests/formats/test_other_keys.py cdc_assets_tests/formats/test_golden_avro.py \
-	  cdc_assets_tests/formats/test_yugabyte_merge.py cdc_assets_tests/merge/test_dialects.py \
-	  cdc_assets_tests/stack/test_altered.py cdc_assets_tests/stack/test_altered_under_load.py \
-	  cdc_assets_tests/merge/test_older_rows.py cdc_assets_tests/stack/test_every_type.py \
-	  cdc_assets_tests/stack/test_truth_mariadb.py cdc_assets_tests/stack/test_altered_mariadb.py \
-	  cdc_assets_tests/stack/test_ddl_mariadb.py cdc_assets_tests/stack/test_statements.py \
-	  cdc_assets_tests/merge/test_statements.py \
-	  cdc_assets_tests/merge/test_statements_among_rows.py \
-	  cdc_assets_tests/merge/test_renamed.py cdc_assets_tests/merge/test_dropped.py \
-	  cdc_assets_tests/merge/test_altered_meanwhile.py cdc_assets_tests/merge/test_binlog.py \
-	  cdc_assets_tests/merge/test_deletes.py cdc_assets_tests/merge/test_dropped_columns.py \
-	  cdc_assets_tests/merge/test_expired.py cdc_assets_tests/merge/test_filled_at_the_swap.py \
-	  cdc_assets_tests/merge/test_forgetting.py cdc_assets_tests/merge/test_from_before.py \
-	  cdc_assets_tests/merge/test_half_done.py cdc_assets_tests/merge/test_latency_told.py \
-	  cdc_assets_tests/merge/test_made_anew.py cdc_assets_tests/merge/test_out_of_quarantine.py \
-	  cdc_assets_tests/merge/test_record_size.py cdc_assets_tests/merge/test_requests_in_steps.py \
-	  cdc_assets_tests/merge/test_taken_over.py cdc_assets_tests/merge/test_told_by_catalog.py \
-	  cdc_assets_tests/merge/test_widened.py cdc_assets_tests/merge/test_withheld.py \
-	  cdc_assets_tests/elsewhere/test_cluster.py cdc_assets_tests/orchestration/test_executors.py \
-	  cdc_assets_tests/merge/test_generated_rows_evolution.py cdc_assets_tests/merge/test_upkeep.py \
-	  cdc_assets_tests/merge/test_changelog.py cdc_assets_tests/stack/test_changelog_truth.py \
-	  cdc_assets_tests/merge/test_versions.py cdc_assets_tests/stack/test_history_truth.py \
-	  cdc_assets_tests/stack/test_watched_mariadb.py cdc_assets_tests/stack/test_classic.py \
-	  cdc_assets_tests/stack/test_dead_connector.py cdc_assets_tests/devstack/test_stack.py \
-	  cdc_assets_tests/merge/test_quarantine.py \
-	  cdc_assets_tests/stack/test_backfill.py cdc_assets_tests/stack/test_bad_input.py \
-	  cdc_assets_tests/stack/test_watched.py cdc_assets_tests/live/test_project.py \
-	  cdc_assets_tests/orchestration/test_table_run.py \
-	  cdc_assets_tests/orchestration/test_shared_run.py \
-	  cdc_assets_tests/orchestration/test_hung.py \
-	  cdc_assets_tests/orchestration/test_asset_page.py \
-	  cdc_assets_tests/formats/test_canal_on_spark.py cdc_assets_tests/formats/test_goldengate.py \
-	  cdc_assets_tests/formats/test_maxwell.py cdc_assets_tests/formats/test_by_table.py \
-	  cdc_assets_tests/formats/test_fuzz_debezium_avro.py \
-	  cdc_assets_tests/formats/test_yugabyte_fuzz.py cdc_assets_tests/devstack/test_shop.py \
-	  cdc_assets_tests/devstack/test_local_files.py cdc_assets_tests/devstack/test_mariadb.py \
-	  cdc_assets_tests/devstack/test_registry.py cdc_assets_tests/log/test_reader.py \
-	  $(PYTEST_ARGS)
+	CDC_ASSETS_KILLS=$(KILLS) $(BIN)/python -m cdc_assets_tests.soak --part $(PART) --seconds $(SECONDS) $(PYTEST_ARGS)
 else
 	$(BIN)/python -m cdc_assets_tests.toy.soak 50000
-	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m property $(PYTEST_ARGS)
+	$(BIN)/python -m cdc_assets_tests.soak --properties --seconds $(SECONDS) $(PYTEST_ARGS)
 endif
 
 install: .venv/.synced $(HOME_DIR)/.installed  ## Python packages and JVM pieces; does nothing the second time

@@ -14,7 +14,7 @@ from cdc_assets.changes.protocol.effects import Fault, How, Then
 from cdc_assets.changes.protocol.rules import Protocol
 from cdc_assets_tests.toy import soak
 from cdc_assets_tests.toy.lives import KINDS, Kind, Lived, some_life
-from cdc_assets_tests.toy.profiles import is_soak
+from cdc_assets_tests.toy.profiles import in_soak, is_soak
 
 pytestmark = [pytest.mark.property, pytest.mark.timeout(3600)]
 
@@ -109,7 +109,7 @@ def test_no_rule_is_left_out() -> None:
     assert NEEDED.keys() == {rule.name for rule in fields(Protocol)}
 
 
-@pytest.mark.skipif(not is_soak(), reason="a search; what it has found is kept above")
+@in_soak
 @pytest.mark.parametrize("rule", NEEDED)
 def test_random_lives_find_a_broken_rule(rule: str) -> None:
     protocol = Protocol(**{rule: False})

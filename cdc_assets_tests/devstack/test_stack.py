@@ -26,11 +26,10 @@ from cdc_assets.devstack.shop.connector import connector_config
 from cdc_assets.devstack.spark_server import ensure_spark
 from cdc_assets.devstack.stack import DEFAULT_PARTS, LocalStack
 from cdc_assets.errors import TerminalError
+from cdc_assets_tests.processes import LOOPBACK, command_lines, listened_at
 from cdc_assets_tests.toy.profiles import in_soak
 
 pytestmark = pytest.mark.stack
-
-LOOPBACK = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
 
 
 @pytest.fixture
@@ -47,15 +46,6 @@ def pids(local: LocalStack) -> dict[str, int | None]:
 
 def running(local: LocalStack) -> list[PartStatus]:
     return [part for part in local.status().parts if part.pid]
-
-
-def listened_at(process: psutil.Process) -> list[str]:
-    """The addresses of a process's TCP listeners; none once it has ended, as workers do."""
-    try:
-        connections = process.net_connections("tcp")
-    except psutil.NoSuchProcess:
-        return []
-    return [each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN]
 
 
 def test_all_parts_are_ready_and_say_where_they_are(stack):
@@ -75,10 +65,7 @@ def test_up_twice_changes_nothing(stack):
 
 def test_everything_listens_on_the_loopback_interface_only(stack):
     listening = [
-        (part.name, address)
-        for part in running(stack)
-        for each in [psutil.Process(part.pid), *psutil.Process(part.pid).children(recursive=True)]
-        for address in listened_at(each)
+        (part.name, address) for part in running(stack) for address, _ in listened_at(part.pid)
     ]
     assert {name for name, _ in listening} >= set(DEFAULT_PARTS)
     assert [entry for entry in listening if entry[1] not in LOOPBACK] == []
@@ -87,8 +74,7 @@ def test_everything_listens_on_the_loopback_interface_only(stack):
 def test_no_secret_is_on_a_command_line_or_readable_by_others(stack):
     secrets = [stack.spark.token, stack.postgres.password]
     for part in running(stack):
-        command = " ".join(psutil.Process(part.pid).cmdline())
-        assert not any(secret in command for secret in secrets)
+        assert not any(secret in command_lines(part.pid) for secret in secrets)
     for name in ("spark", "postgres"):
         assert stack.layout.secret(name).stat().st_mode & 0o077 == 0
 

@@ -29,6 +29,7 @@ from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests import waiting
 from cdc_assets_tests.lake_view import read_rows
 from cdc_assets_tests.live.runs_of import runs_of
+from cdc_assets_tests.processes import LOOPBACK, listened_at
 from cdc_assets_tests.stack.oracle import difference
 from cdc_assets_tests.stack.postgres_side import PostgresSide
 
@@ -98,6 +99,15 @@ def test_a_table_made_while_dagster_runs_becomes_a_filled_asset(
         ),
         f"its rows are those of the source; at first {len(rows)}",
     )
+
+
+def test_dagster_listens_on_the_loopback_interface_only(demo: Demo) -> None:
+    """Its webserver, its daemon and its code server: nobody elsewhere reaches any of them."""
+    dagster = demo.dagster.running
+    assert dagster is not None
+    listening = listened_at(dagster.pid)
+    assert ("127.0.0.1", demo.dagster.port) in listening
+    assert [each for each in listening if each[0] not in LOOPBACK] == []
 
 
 STARTS = 180

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,10 +13,16 @@ settings.register_profile(
     SOAK, max_examples=5000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
-in_soak = pytest.mark.skipif(
-    os.environ.get("HYPOTHESIS_PROFILE") != SOAK, reason="takes many minutes: make soak"
-)
+LEFT: Final = "takes many minutes: make soak"
+"""Why ``make test`` skips a test."""
+
+in_soak = pytest.mark.skipif(os.environ.get("HYPOTHESIS_PROFILE") != SOAK, reason=LEFT)
 """For what searches where the usual run has a case at hand."""
+
+
+def is_left_to_soak(item: pytest.Item) -> bool:
+    """Whether ``make test`` skips this test, whichever profile it was collected with."""
+    return any(mark.kwargs.get("reason") == LEFT for mark in item.iter_markers("skipif"))
 
 
 def load() -> None:
