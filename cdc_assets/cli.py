@@ -265,7 +265,7 @@ def main() -> NoReturn:
     """The program: an error is a line, not a traceback, whose texts might quote rows or secrets."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a terminal without the letters of a name shows \\u…
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors="backslashreplace", line_buffering=True)
     try:
         cli.main(prog_name="cdc-assets", standalone_mode=True)
     except ConfigError as error:

@@ -62,6 +62,10 @@ class ConfigError(TerminalError):
     """The configuration is wrong; names file, key and remedy."""
 
 
+class UnsetVariableError(ConfigError):
+    """This process lacks an environment variable with a secret; another process may have it."""
+
+
 class LostRangeError(TerminalError):
     """The log no longer holds offsets that were never merged; names the exact range."""
 

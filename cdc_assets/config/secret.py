@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
 from cdc_assets.config.strict import as_mapping, refuse
-from cdc_assets.errors import ConfigError
+from cdc_assets.errors import UnsetVariableError
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET_NAME = re.compile(
@@ -48,12 +48,12 @@ class Secret(BaseModel):
         """Returns the value, read from the environment now.
 
         Raises:
-            ConfigError: if the variable is not set or empty.
+            UnsetVariableError: if the variable is not set or empty.
         """
         value = os.environ.get(self.env, "")
         if not value:
             msg = f"environment variable {self.env} is not set"
-            raise ConfigError(msg, remedy=f"export {self.env}=… before starting")
+            raise UnsetVariableError(msg, remedy=f"export {self.env}=… before starting")
         return value
 
     def __repr__(self) -> str:

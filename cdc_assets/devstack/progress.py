@@ -1,4 +1,8 @@
-"""Shows the progress of installing and starting in a terminal, with one line for each part."""
+"""Shows the progress of installing and starting.
+
+In a terminal each part has a line that changes; elsewhere, in a file or a pipe, each change is a
+line of its own, written at once.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from cdc_assets.devstack.jars import JarProgress, OnProgress
 from cdc_assets.devstack.part import PartState, PartStatus
@@ -15,9 +20,14 @@ from cdc_assets.devstack.part import Progress as OnPart
 
 @contextmanager
 def install_progress() -> Iterator[OnProgress]:
-    """Shows a bar per part while its jars are resolved."""
+    """Shows a bar per part while its jars are resolved; elsewhere a line for each tenth."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        tenths: dict[str, int] = {}
+        yield lambda at: _say_jars(console, tenths, at)
+        return
     columns = (TextColumn("{task.description:15}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bars:
+    with Progress(*columns, console=console) as bars:
         tasks: dict[str, TaskID] = {}
 
         def show(at: JarProgress) -> None:
@@ -30,9 +40,14 @@ def install_progress() -> Iterator[OnProgress]:
 
 @contextmanager
 def start_progress() -> Iterator[OnPart]:
-    """Shows a line per part with its state and the time it took."""
+    """Shows a line per part with its state and the time it took; elsewhere a line per state."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        told: dict[str, PartState] = {}
+        yield lambda part: _say_state(console, told, part)
+        return
     columns = (SpinnerColumn(finished_text="✓"), TextColumn("{task.description}"))
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as lines:
+    with Progress(*columns, TimeElapsedColumn(), console=console) as lines:
         tasks: dict[str, TaskID] = {}
 
         def show(part: PartStatus) -> None:
@@ -45,3 +60,16 @@ def start_progress() -> Iterator[OnPart]:
             )
 
         yield show
+
+
+def _say_jars(console: Console, tenths: dict[str, int], at: JarProgress) -> None:
+    tenth = 10 * at.done // max(at.total, 1)
+    if tenths.get(at.part) != tenth:
+        tenths[at.part] = tenth
+        console.print(Text(f"{at.part}: installing, {10 * tenth} %"), soft_wrap=True)
+
+
+def _say_state(console: Console, told: dict[str, PartState], part: PartStatus) -> None:
+    if told.get(part.name) is not part.state:
+        told[part.name] = part.state
+        console.print(Text(f"{part.name}: {part.state}"), soft_wrap=True)

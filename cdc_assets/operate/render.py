@@ -36,7 +36,6 @@ _STYLES: Final = {
     Condition.DROPPED: "dim",
 }
 
-PIPE_WIDTH: Final = 200
 _NAMED: Final = 5
 
 _COLUMNS: Final = ("since", "lake table", "offsets", "behind", "by", "complete", "in time", "p95")
@@ -44,6 +43,7 @@ _LEFT: Final = frozenset({"since", "lake table", "offsets"})
 _LEFT_OUT_FIRST: Final = ("lake table", "offsets", "p95", "complete", "since", "in time")
 """Columns that a narrow terminal does without, in this order."""
 _ANY_WIDTH: Final = 10_000
+"""Of a file or a pipe, where a line is as long as it has to be, and no name is cut."""
 _RECORD_COLUMNS: Final = (
     "source", "table", "topic", "partition", "offset", "time", "reason", "run", "quarantined at",
 )  # fmt: skip
@@ -155,7 +155,7 @@ def reasons(status: Status) -> dict[tuple[Condition, str], list[str]]:
 
 def _console() -> Console:
     """Returns a console as wide as the terminal; without one, wide enough for a line per table."""
-    return Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
+    return Console() if sys.stdout.isatty() else Console(width=_ANY_WIDTH)
 
 
 def _too_wide(status: Status, out: Console) -> tuple[str, ...]:
@@ -173,11 +173,11 @@ def _too_wide(status: Status, out: Console) -> tuple[str, ...]:
 
 def _table(status: Status, left_out: Sequence[str] = ()) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("table", no_wrap=True)
+    table.add_column("table", overflow="fold")
     table.add_column("state", no_wrap=True)
     shown = [name not in left_out for name in _COLUMNS]
     for name in compress(_COLUMNS, shown):
-        table.add_column(name, justify="left" if name in _LEFT else "right")
+        table.add_column(name, justify="left" if name in _LEFT else "right", overflow="fold")
     for each in status.tables:
         state = Text(each.condition.value, style=_STYLES[each.condition])
         table.add_row(Text(str(each.table)), state, *map(Text, compress(_cells(each), shown)))

@@ -6,10 +6,18 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.text import Text
 
 from cdc_assets.changes.names import TableName
@@ -26,6 +34,9 @@ from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.side_by_side import materialize
 from cdc_assets.orchestration.table_run import OnBatch
 from cdc_assets.registry import TableEntry
+
+if TYPE_CHECKING:
+    from cdc_assets.merge import BatchResult
 
 Failed = dict[TableName, str]
 
@@ -72,7 +83,12 @@ class Work:
         )
         if task is None:
             task = self.progress.add_task(str(entry.table), table=entry.table, total=None)
-        return lambda batch: self.progress.advance(task, total_length(batch.ranges))
+
+        def merged(batch: BatchResult) -> None:
+            self.progress.advance(task, total_length(batch.ranges))
+            self._say_progress(task)
+
+        return merged
 
     def say_waiting(self, entries: Sequence[TableEntry]) -> None:
         """Names the tables that wait for the end of a transaction."""
@@ -86,18 +102,33 @@ class Work:
 
     def expect(self, table: TableSurvey) -> None:
         """Adds a table's unread offsets to the progress bar."""
-        self.progress.add_task(str(table.table), table=table.table, total=table.lag_changes or 0)
+        task = self.progress.add_task(
+            str(table.table), table=table.table, total=table.lag_changes or 0
+        )
+        self._say_progress(task)
+
+    def _say_progress(self, task: TaskID) -> None:
+        """Prints a line where no bar is shown: in a file or a pipe."""
+        if self.progress.console.is_terminal:
+            return
+        at = self.progress.tasks[self.progress.task_ids.index(task)]
+        of = "" if at.total is None else f" of {at.total:,.0f}"
+        self.progress.console.print(
+            Text(f"{at.fields['table']}: {at.completed:,.0f}{of} changes merged"), soft_wrap=True
+        )
 
 
 @contextmanager
 def working(config: ReplicationConfig) -> Iterator[Work]:
-    """Begins the work of a command, with its progress on standard error."""
+    """Begins the work of a command, with its progress on standard error: bars in a terminal."""
+    console = Console(stderr=True)
     progress = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        console=Console(stderr=True),
+        console=console,
+        disable=not console.is_terminal,
     )
     with open_instance() as instance, progress:
         yield Work(config, Services(config), instance, progress)

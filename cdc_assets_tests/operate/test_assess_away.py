@@ -57,6 +57,21 @@ def test_parts_that_are_away_are_named_with_their_address(
     assert not [*(tmp_path / "lake").rglob(".cdc-assets-*")]
 
 
+def test_a_secret_that_this_process_lacks_makes_nothing_a_no(
+    config: ReplicationConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dagster may have it: whether the database answers there is not known here."""
+    monkeypatch.delenv("SHOP_DSN")
+    found = assess(Services(config), ["shop"], [entry_of("orders", config)], Depth()).findings
+    (database,) = (each for each in found if each.name == "database")
+    assert database.verdict is Verdict.PARTIAL
+    assert database.problem == (
+        "environment variable SHOP_DSN is not set in this process, so that it did not ask"
+    )
+    assert database.remedy.startswith("export SHOP_DSN=… before starting; or see the check")
+    assert {each.name for each in found if each.verdict is Verdict.NO} == {"kafka"}
+
+
 def test_a_source_that_is_not_configured_is_bad_usage(
     config: ReplicationConfig, tmp_path: Path
 ) -> None:

@@ -193,3 +193,29 @@ def _run_status(world: World) -> tuple[float, float]:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return processor, time.monotonic() - started
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_narrow_terminal_wraps_long_names_and_cuts_none(tmp_path: Path, width: int) -> None:
+    name = "a_table_whose_name_is_" + "_".join(["long"] * 15)
+    console = Console(
+        record=True, width=width, file=io.StringIO(), force_terminal=True, color_system=None
+    )
+    render_status(status_of(table_status(tmp_path, name)), console)
+    lines = console.export_text().splitlines()
+    assert "…" not in "".join(lines)
+    first_column = "".join(line.split(" ")[0] for line in lines[1:])
+    assert first_column.startswith(f"shop.public.{name}")
+
+
+@pytest.mark.unit
+def test_a_pipe_has_a_line_for_each_table_however_long_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "a_table_whose_name_is_" + "_".join(["long"] * 40)
+    render_status(status_of(table_status(tmp_path, name)))
+    header, row, *_ = capsys.readouterr().out.splitlines()
+    assert header.split()[0] == "table"
+    assert row.split()[:2] == [f"shop.public.{name}", "REPLICATING"]
+    assert "…" not in row

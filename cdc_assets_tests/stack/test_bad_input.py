@@ -219,7 +219,10 @@ def test_offsets_below_the_logs_start_stop_the_table_and_name_the_lost_range(
     one = user(tables=TYPED)
     topic = one.pipeline.create_topic("public.short")
     one.pipeline.produce("public.short", events(1, 10))
-    assert one.replicate().returncode == 0
+    done = one.replicate()
+    assert done.returncode == 0
+    for merged in (0, 10):  # told in a pipe, too
+        assert f"public.short: {merged} of 10 changes merged" in done.stdout
     before = one.pipeline.by_key("public.short")
     state = one.pipeline.lake.state(one.pipeline.entry("public.short").target)
 

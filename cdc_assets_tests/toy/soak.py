@@ -89,8 +89,8 @@ def main(count: int) -> int:
         seconds = time.monotonic() - begun
         failed += len(lines)
         rate = 60 * len(lives) / seconds
-        print(f"{name}: {len(lives)} in {seconds:.0f} s, {rate:.0f} a minute, {len(lines)} broken")
-        print(*lines, sep="\n")
+        done = f"{len(lives)} in {seconds:.0f} s, {rate:.0f} a minute, {len(lines)} broken"
+        print(f"{name}: {done}", *lines, sep="\n", flush=True)
     return 1 if failed else 0
 
 

@@ -1,6 +1,7 @@
 """Probes the parts that every table needs: whether they answer, and permit what is necessary.
 
-A part that does not answer becomes a finding (`away`).
+A part that does not answer becomes a finding (`away`): NO, or PARTIAL where nobody asked it, as
+this process lacks the secret for it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import CdcError
+from cdc_assets.errors import CdcError, UnsetVariableError
 from cdc_assets.operate.assess.database import Clock
 from cdc_assets.operate.assess.finding import Finding, Place, no, yes_but
 
@@ -35,7 +36,11 @@ _REMEDY: Final = "docs/production.md says what a Spark server of your own needs"
 
 
 def away(name: str, at: Place, error: CdcError, impact: str) -> Finding:
-    """Returns the finding for a part that does not answer, or refuses."""
+    """Returns the finding for a part that does not answer, refuses, or could not be asked."""
+    if isinstance(error, UnsetVariableError):
+        problem = f"{error.what} in this process, so that it did not ask"
+        elsewhere = "or see the check `assessed`, where Dagster's processes have it"
+        return yes_but(name, at, problem, f"unknown: {impact}", f"{error.remedy}; {elsewhere}")
     where = f" [{error.where}]" if error.where else ""
     return no(name, at, f"{error.what}{where}", impact, error.remedy or "look at its log")
 
