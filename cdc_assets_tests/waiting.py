@@ -13,7 +13,7 @@ Found = TypeVar("Found")
 
 
 def until(
-    find: Callable[[], Found],
+    find: Callable[[], Found | None],
     what: str = "the condition holds",
     *,
     within_seconds: float = 60,

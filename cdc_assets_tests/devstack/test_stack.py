@@ -18,7 +18,6 @@ from cdc_assets.devstack.part import (
     PartInUseError,
     PartOfOthersError,
     PartState,
-    PartStatus,
 )
 from cdc_assets.devstack.ports import pick_free_ports
 from cdc_assets.devstack.process import RunningProcess
@@ -44,8 +43,15 @@ def pids(local: LocalStack) -> dict[str, int | None]:
     return {part.name: part.pid for part in local.status().parts}
 
 
-def running(local: LocalStack) -> list[PartStatus]:
-    return [part for part in local.status().parts if part.pid]
+def running(local: LocalStack) -> dict[str, int]:
+    """The process of each part that runs."""
+    return {name: pid for name, pid in pids(local).items() if pid}
+
+
+def process_of(layout: StackLayout, part: str) -> RunningProcess:
+    found = RunningProcess.read(layout.pidfile(part))
+    assert found is not None
+    return found
 
 
 def test_all_parts_are_ready_and_say_where_they_are(stack):
@@ -65,7 +71,7 @@ def test_up_twice_changes_nothing(stack):
 
 def test_everything_listens_on_the_loopback_interface_only(stack):
     listening = [
-        (part.name, address) for part in running(stack) for address, _ in listened_at(part.pid)
+        (name, address) for name, pid in running(stack).items() for address, _ in listened_at(pid)
     ]
     assert {name for name, _ in listening} >= set(DEFAULT_PARTS)
     assert [entry for entry in listening if entry[1] not in LOOPBACK] == []
@@ -73,8 +79,8 @@ def test_everything_listens_on_the_loopback_interface_only(stack):
 
 def test_no_secret_is_on_a_command_line_or_readable_by_others(stack):
     secrets = [stack.spark.token, stack.postgres.password]
-    for part in running(stack):
-        assert not any(secret in command_lines(part.pid) for secret in secrets)
+    for pid in running(stack).values():
+        assert not any(secret in command_lines(pid) for secret in secrets)
     for name in ("spark", "postgres"):
         assert stack.layout.secret(name).stat().st_mode & 0o077 == 0
 
@@ -115,7 +121,7 @@ def test_two_configurations_of_one_folder_do_not_take_sparks_server_from_each_ot
     mine = replace(layout, config=layout.home / "mine.yaml")
     theirs = replace(layout, config=layout.home / "theirs.yaml")
     endpoint = ensure_spark(mine, {"spark.sql.catalog.lake.warehouse": "one"})
-    pid = RunningProcess.read(layout.pidfile("spark")).pid
+    pid = process_of(layout, "spark").pid
     session = SparkSession.builder.remote(endpoint.url).create()
     session.client.set_retry_policies([DefaultPolicy(max_retries=3, max_backoff=1000)])
     try:
@@ -130,7 +136,7 @@ def test_two_configurations_of_one_folder_do_not_take_sparks_server_from_each_ot
     finally:
         session.stop()
     assert LocalStack(theirs).down(spare_others=True) != ()
-    assert RunningProcess.read(layout.pidfile("spark")).pid == pid
+    assert process_of(layout, "spark").pid == pid
 
 
 def test_connect_never_shows_the_databases_password(stack, shop_dsn):
@@ -168,7 +174,7 @@ def test_up_starts_only_the_chosen_parts_and_what_they_need(own_stack):
 
 def test_a_part_that_died_is_reported_by_name_with_its_log_and_started_again(own_stack):
     own_stack.up(["postgres"])
-    killed = RunningProcess.read(own_stack.layout.pidfile("postgres"))
+    killed = process_of(own_stack.layout, "postgres")
     os.kill(killed.pid, signal.SIGKILL)
     deadline = time.monotonic() + 10
     while killed.alive:

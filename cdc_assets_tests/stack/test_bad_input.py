@@ -209,7 +209,7 @@ def test_a_topic_without_change_events_fails_alone_with_its_first_coordinate(
     assert coordinate in tables["bad"]["last_error"]["message"]
     assert tables["bad"]["offsets"] == {}
     assert tables["good"]["state"] == "CURRENT"
-    assert sorted(one.pipeline.by_key("public.good")) == [1, 2, 3, 4, 5]
+    assert one.pipeline.by_key("public.good").keys() == {1, 2, 3, 4, 5}
     assert one.pipeline.rows("public.bad") == []
 
 
