@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any, Final
 from urllib.parse import urlsplit
 
 from fsspec import AbstractFileSystem
@@ -14,6 +17,8 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from cdc_assets.errors import CdcError, ConfigError
+
+_LOCK_LOOK_SECONDS: Final = 0.05
 
 
 def files_at(url: str) -> tuple[AbstractFileSystem, str]:
@@ -32,6 +37,24 @@ def files_at(url: str) -> tuple[AbstractFileSystem, str]:
         what = f"{scheme}:// cannot be opened ({type(error).__name__})"
         extra = "'cdc-assets[s3]'" if scheme.startswith("s3") else "fsspec's package for it"
         raise ConfigError(what, where=url, remedy=f"pip install {extra}") from None
+
+
+def take_lock(file: IO[Any], seconds: float) -> bool:
+    """Takes the lock of an open file, which ends with it; returns whether it was had in time.
+
+    The system's own wait has no end: a holder that hangs, perhaps on a network's disk, would keep
+    all others waiting.
+    """
+    give_up_at = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= give_up_at:
+                return False
+            time.sleep(_LOCK_LOOK_SECONDS)
+        else:
+            return True
 
 
 @contextmanager

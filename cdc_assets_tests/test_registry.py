@@ -12,6 +12,7 @@ import pytest
 from cdc_assets.changes.names import LakeName, Shard, TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.errors import TerminalError, UnreachableError
+from cdc_assets.files import take_lock
 from cdc_assets.registry import Beginning, Registry, RegistryFile, TableEntry, from_document
 
 THEN = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -186,3 +187,14 @@ def test_the_registry_needs_neither_spark_nor_dagster():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.unit
+def test_a_lock_that_nobody_lets_go_is_given_up_and_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("cdc_assets.registry.file.LOCK_SECONDS", 0.2)
+    file = RegistryFile(str(tmp_path / "registry.json"))
+    with (tmp_path / "registry.json.lock").open("w") as held:
+        assert take_lock(held, 0)
+        with pytest.raises(UnreachableError, match=r"lock was not had within 0\.2 s.*json\.lock"):
+            file.remove([])
+    assert file.remove([]) == Registry()

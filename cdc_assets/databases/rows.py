@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.errors import ConfigError, TerminalError
@@ -15,6 +15,9 @@ from cdc_assets.schema.comparing import Compared, Comparison, Form, Key, Sum, Un
 from cdc_assets.schema.types import Column, TableSchema
 
 S = TypeVar("S")
+
+GRACE_SECONDS: Final = 30.0
+"""So much longer than a statement may take its answer is waited for."""
 
 
 @dataclass(frozen=True, slots=True)

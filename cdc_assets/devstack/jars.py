@@ -11,7 +11,6 @@ name, and removed; the record then lists its contents.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -21,11 +20,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cdc_assets.devstack import ivy
 from cdc_assets.devstack.layout import StackLayout
-from cdc_assets.errors import TerminalError, TransientError
+from cdc_assets.errors import TerminalError, TransientError, UnreachableError
+from cdc_assets.files import take_lock
 
 MANIFESTS = Path(__file__).with_name("jvm")
 CHECKSUMS = MANIFESTS / "checksums.json"
@@ -34,6 +34,8 @@ PARTS = ("kafka", "connect", "connect-postgres", "connect-mariadb", "spark")
 OPTIONAL_PARTS = ("mariadb", "registry", "spark-s3", "rest-catalog")
 _ARCHIVE = ".tar.gz"
 _ATTEMPTS = 2
+LOCK_SECONDS: Final = 1800.0
+"""How long another process may take to download a part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,9 @@ def _install_part(
     folder, record = layout.jars_of(part), _record_file(layout, part)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(f".{part}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not take_lock(lock, LOCK_SECONDS):
+            what = f"another process has been installing {part} for {LOCK_SECONDS:g} s"
+            raise UnreachableError(what, where=str(folder), remedy="end it (lsof names it)")
         if is_installed(layout, part, verify=True):
             return
         staging = folder.with_name(f".{part}.partial")

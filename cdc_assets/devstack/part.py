@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import shutil
 import threading
 import time
@@ -13,12 +12,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from shlex import quote
+from typing import Final
 
 from cdc_assets.devstack import environment, process
 from cdc_assets.devstack.layout import HOST, StackLayout
 from cdc_assets.devstack.ports import clients_of, require_free, wait_until_free
 from cdc_assets.devstack.process import Command, RunningProcess, Settings
-from cdc_assets.errors import TerminalError, TransientError
+from cdc_assets.errors import TerminalError, TransientError, UnreachableError
+from cdc_assets.files import take_lock
 
 POLL_SECONDS = 0.1
 
@@ -47,6 +48,9 @@ class PartStatus:
 
 
 Progress = Callable[[PartStatus], None]
+
+LOCK_SECONDS: Final = 600.0
+"""Longer than any part takes to start: who waits longer waits for a process that hangs."""
 
 
 class PartDiedError(TransientError):
@@ -318,16 +322,18 @@ def part_lock(layout: StackLayout, name: str, *, wait: bool = True) -> Iterator[
 
     Yields:
         Whether this process holds it; always True with ``wait``.
+
+    Raises:
+        UnreachableError: if it waits in vain for longer than a part may take to start.
     """
     path = layout.pidfile(name).with_suffix(".lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+        is_ours = take_lock(file, LOCK_SECONDS if wait else 0)
+        if wait and not is_ours:
+            what = f"another process has kept the lock of part {name} for {LOCK_SECONDS:g} s"
+            raise UnreachableError(what, where=str(path), remedy="end it (lsof names it)")
+        yield is_ours
 
 
 def stop_recorded(layout: StackLayout, name: str) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, TypeVar, cast
 
 import requests
-from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     AuthorizationExpiredError,
     ForbiddenError,
@@ -24,7 +23,6 @@ from pyiceberg.exceptions import (
     UnauthorizedError,
 )
 from pyiceberg.table import Table
-from requests.adapters import HTTPAdapter
 from sqlalchemy.exc import NoSuchModuleError, OperationalError, SQLAlchemyError
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
@@ -38,6 +36,7 @@ from cdc_assets.errors import (
     TerminalError,
     UnreachableError,
 )
+from cdc_assets.lake.bounded import open_catalog
 
 T = TypeVar("T")
 
@@ -45,6 +44,10 @@ _OF_CONTENT: Final = (
     ValueError, LookupError, TypeError, AttributeError, ArithmeticError, NotImplementedError,
     AssertionError, EOFError, zlib.error,
 )  # fmt: skip
+_CLIENTS: Final = frozenset({"thrift", "botocore", "azure", "google"})
+"""Packages of clients whose errors have no common root."""
+
+_RUNS: Final = "check that the catalog runs and that its warehouse can be read"
 _BUSY_SECONDS: Final = 3.0
 _SQLITE_FILE: Final = "sqlite:////"
 _RESTORE: Final = (
@@ -62,9 +65,6 @@ _NO_LOGIN: Final = re.compile(
     re.IGNORECASE,
 )
 """How stores and databases say it in texts alone, which are not shown."""
-
-SILENT_SECONDS: Final = 60.0
-"""How long a REST catalog may be silent; commits of large tables take seconds."""
 
 
 class CatalogConnection:
@@ -174,13 +174,20 @@ class CatalogConnection:
             if _refuses_login(error):
                 raise self._refused(self.address) from None
             what = f"the lake did not answer ({type(error).__name__})"
-            remedy = "check that the catalog runs and that its warehouse can be read"
+            remedy = _RUNS
             if _lacks_folder(self._config):
                 what = "the catalog's file does not exist, nor the folder for it"
                 remedy = (
                     "correct lake.catalog.uri, or make the folder; starting the local stack does"
                 )
             raise UnreachableError(what, where=self.address, remedy=remedy) from None
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] not in _CLIENTS:
+                raise
+            if _refuses_login(error):
+                raise self._refused(self.address) from None
+            what = f"the lake did not answer ({type(error).__name__})"
+            raise UnreachableError(what, where=self.address, remedy=_RUNS) from None
 
     def _refused(self, where: str) -> LoginRefusedError:
         """Returns the error for a refused login; the next use opens the catalog anew."""
@@ -237,38 +244,10 @@ def _patiently() -> Retrying:
     )
 
 
-class _Bounded(HTTPAdapter):
-    """An adapter that gives up on a silent server, for which requests would wait for ever."""
-
-    def send(
-        self,
-        request: requests.PreparedRequest,
-        stream: bool = False,
-        timeout: Any = None,
-        verify: bool | str = True,
-        cert: Any = None,
-        proxies: Mapping[str, str] | None = None,
-    ) -> requests.Response:
-        """Sends with a time-out, for which PyIceberg has no setting."""
-        return super().send(request, stream, timeout or SILENT_SECONDS, verify, cert, proxies)
-
-
-class _BoundedRest(RestCatalog):
-    """A REST catalog whose every request ends, including those that open it."""
-
-    def _config_headers(self, session: requests.Session) -> None:
-        """Prepares a new session; PyIceberg calls it first, before it asks for a token."""
-        for scheme in ("http://", "https://"):
-            session.mount(scheme, _Bounded())
-        super()._config_headers(session)
-
-
 def _opened(lake: LakeConfig) -> Catalog:
     properties = _pyiceberg(lake)
     try:
-        if lake.catalog.type == "rest":
-            return _BoundedRest(lake.catalog.name, **properties)
-        return load_catalog(lake.catalog.name, **properties)
+        return open_catalog(lake.catalog.name, properties)
     except (NotInstalledError, NoSuchModuleError, ImportError) as error:
         what = f"PyIceberg has no client for this catalog here ({type(error).__name__})"
         remedy = "install it, such as pip install 'pyiceberg[glue]', [hive] or [sql-postgres]"

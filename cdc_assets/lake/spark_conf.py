@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.databases.postgres.connection import CONNECT_SECONDS, SILENT_SECONDS
 
 _SQLITE_MILLIS: Final = "30000"
 _SPARK_TYPES: Final = {"sql": "jdbc", "rest": "rest", "glue": "glue", "hive": "hive"}
@@ -31,10 +32,26 @@ def spark_conf(config: ReplicationConfig) -> dict[str, str]:
         values["jdbc.schema-version"] = "V1"  # the version that PyIceberg reads and writes
         if values["uri"].startswith("jdbc:sqlite:"):
             values["jdbc.busy_timeout"] = _SQLITE_MILLIS  # tables are committed concurrently
+        values = {**_limits(values["uri"]), **values}
     return {
         prefix: "org.apache.iceberg.spark.SparkCatalog",
         **{f"{prefix}.{name}": value for name, value in values.items()},
     }
+
+
+def _limits(uri: str) -> dict[str, str]:
+    """Returns the drivers' limits of time: without them a silent database keeps a task for ever."""
+    if uri.startswith("jdbc:postgresql:"):
+        seconds = f"{SILENT_SECONDS:.0f}"
+        return {
+            "jdbc.connectTimeout": f"{CONNECT_SECONDS}",
+            "jdbc.socketTimeout": seconds,
+            "jdbc.tcpKeepAlive": "true",
+        }
+    if uri.startswith(("jdbc:mysql:", "jdbc:mariadb:")):
+        millis = f"{SILENT_SECONDS * 1000:.0f}"
+        return {"jdbc.connectTimeout": f"{CONNECT_SECONDS * 1000}", "jdbc.socketTimeout": millis}
+    return {}
 
 
 def _jdbc(uri: str) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 from fsspec.implementations.local import LocalFileSystem
 
@@ -14,10 +13,13 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.changes.renamed import Renamed
 from cdc_assets.effects import effect
 from cdc_assets.errors import TerminalError, UnreachableError
-from cdc_assets.files import as_os_errors, files_at, replace_file
+from cdc_assets.files import as_os_errors, files_at, replace_file, take_lock
 from cdc_assets.registry.document import from_document, to_document
 from cdc_assets.registry.entries import Beginning, Dropped, OtherTopic, TableEntry
 from cdc_assets.registry.tables import Registry
+
+LOCK_SECONDS: Final = 30.0
+"""A change of the registry takes milliseconds, and a sensor's tick ends after a minute."""
 
 
 class RegistryFile:
@@ -142,7 +144,10 @@ class RegistryFile:
         except OSError as error:
             raise self._unreachable(action="written") from error
         with handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            if not take_lock(handle, LOCK_SECONDS):
+                what = f"the registry's lock was not had within {LOCK_SECONDS:g} s"
+                remedy = "end the process that holds it (lsof names it); it may hang on its disk"
+                raise UnreachableError(what, where=str(path), remedy=remedy)
             yield
 
     def _unreachable(self, *, action: str) -> UnreachableError:

@@ -13,7 +13,7 @@ from cdc_assets.databases.mysql.dsn import parse_dsn
 from cdc_assets.databases.mysql.jdbc import reader_options
 from cdc_assets.databases.mysql.rows import READ_ONLY, MysqlRows
 from cdc_assets.databases.reading import Wave, ranges
-from cdc_assets.databases.rows import Access
+from cdc_assets.databases.rows import GRACE_SECONDS, Access
 from cdc_assets.schema.comparing import Key
 
 
@@ -33,6 +33,7 @@ class MysqlReading:
             **reader_options(parse_dsn(access.dsn), access.where, is_encrypted=rows.is_encrypted()),
             "sessionVariables": ",".join(f"{n}={v}" for n, v in rows.session().items()),
             "sessionInitStatement": READ_ONLY,
+            "socketTimeout": f"{(access.statement_seconds + GRACE_SECONDS) * 1000:.0f}",
         }
 
     @contextmanager

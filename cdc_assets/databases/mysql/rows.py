@@ -23,6 +23,7 @@ from cdc_assets.databases.mysql.places import Place, has_delivered, is_same_log,
 from cdc_assets.databases.mysql.statements import Given, Statements, texts_of
 from cdc_assets.databases.reading import TableReading
 from cdc_assets.databases.rows import (
+    GRACE_SECONDS,
     Access,
     ConnectorOffsets,
     Delivery,
@@ -37,9 +38,6 @@ from cdc_assets.schema.comparing import Comparison, Key, Sum, tree
 KEYS_IN_STATEMENT: Final = 200
 _PLACED: Final = Scheme.MARIADB.numbers
 """A position with a place in a binlog has at least so many numbers."""
-
-_GRACE_SECONDS: Final = 30.0
-"""So much longer than a statement may take its answer is waited for."""
 
 _TIMED_OUT: Final = frozenset({1969, 3024})
 _REFUSED: Final = frozenset({1044, 1045, 1142, 1227})
@@ -372,7 +370,7 @@ def _failing(access: Access) -> Iterator[None]:
 
 def _opened(access: Access) -> pymysql.Connection[Any]:
     server = parse_dsn(access.dsn)
-    seconds = access.statement_seconds + _GRACE_SECONDS
+    seconds = access.statement_seconds + GRACE_SECONDS
     with _failing(access):
         connection = connected(server, server.tls.arguments(), seconds)
         connection.autocommit(True)

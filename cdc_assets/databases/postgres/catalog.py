@@ -12,7 +12,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.databases.facts import Facts
 from cdc_assets.databases.postgres.catalog_sql import CALLED, EXISTING, LISTED, STYLE, TABLES
 from cdc_assets.databases.postgres.columns import PostgresColumn
-from cdc_assets.databases.postgres.connection import CONNECT_SECONDS, address_of, translated
+from cdc_assets.databases.postgres.connection import address_of, connected, translated
 from cdc_assets.databases.postgres.table import (
     CatalogTable,
     Publication,
@@ -77,7 +77,7 @@ def _asked(
 ) -> list[tuple[Any, ...]]:
     address = address_of(dsn)
     try:
-        with psycopg.connect(dsn, connect_timeout=CONNECT_SECONDS) as connection:
+        with connected(dsn) as connection:
             connection.execute(STYLE)
             return connection.execute(query, parameters).fetchall()
     except psycopg.Error as error:

@@ -17,7 +17,7 @@ from cdc_assets.databases.postgres.connection import address_of
 from cdc_assets.databases.postgres.jdbc import reader_options
 from cdc_assets.databases.postgres.rows import SETTINGS, PostgresRows, failure
 from cdc_assets.databases.reading import Wave, of_varying_length, ranges
-from cdc_assets.databases.rows import Access, Range
+from cdc_assets.databases.rows import GRACE_SECONDS, Access, Range
 from cdc_assets.schema.comparing import Key
 
 _NOT_OF_READERS: Final = frozenset({
@@ -41,7 +41,9 @@ class PostgresReading:
         self._connection = connection
         self._access = access
         self._address = address_of(access.dsn)
-        self._reader = reader_options(connection, access.where)
+        self._reader = reader_options(
+            connection, access.where, access.statement_seconds + GRACE_SECONDS
+        )
         # An update leaves large values out that it does not change (TOAST).
         self.omitted = of_varying_length(rows.comparison)
 

@@ -23,7 +23,7 @@ from cdc_assets.databases.postgres.comparing import (
     quote,
     told,
 )
-from cdc_assets.databases.postgres.connection import CONNECT_SECONDS, address_of, translated
+from cdc_assets.databases.postgres.connection import address_of, connected, translated
 from cdc_assets.databases.reading import (
     DIGEST,
     KEY,
@@ -32,7 +32,16 @@ from cdc_assets.databases.reading import (
     TableReading,
     of_varying_length,
 )
-from cdc_assets.databases.rows import Access, Delivery, Found, Range, edges, paired, table_of
+from cdc_assets.databases.rows import (
+    GRACE_SECONDS,
+    Access,
+    Delivery,
+    Found,
+    Range,
+    edges,
+    paired,
+    table_of,
+)
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.comparing import (
     BucketTree,
@@ -189,7 +198,7 @@ class PostgresRows:
 
     def nudge(self) -> None:
         """See `SourceRows`: by itself a message that only connectors see; no row is written."""
-        with psycopg.connect(self._access.dsn, connect_timeout=CONNECT_SECONDS) as connection:
+        with connected(self._access.dsn) as connection:
             statement = self._access.nudge
             connection.execute(statement.encode() if isinstance(statement, str) else _NUDGE)
 
@@ -354,8 +363,11 @@ FROM ({{rows}}) AS t GROUP BY 1
 def _connected(access: Access) -> psycopg.Connection[Any]:
     address = address_of(access.dsn)
     try:
-        connection = psycopg.connect(
-            access.dsn, connect_timeout=CONNECT_SECONDS, autocommit=True, client_encoding="utf8"
+        connection = connected(
+            access.dsn,
+            silent_seconds=access.statement_seconds + GRACE_SECONDS,
+            autocommit=True,
+            client_encoding="utf8",
         )
         settings = {**SETTINGS, "statement_timeout": f"{access.statement_seconds * 1000:.0f}"}
         for name, value in settings.items():

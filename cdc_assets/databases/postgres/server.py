@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.databases.postgres.connection import CONNECT_SECONDS, address_of, translated
+from cdc_assets.databases.postgres.connection import address_of, connected, translated
 from cdc_assets.databases.postgres.slots import Slot, read_slots
 
 _TIMEOUT: Final = "SET statement_timeout = '10s'"
@@ -126,7 +126,7 @@ def read_server(dsn: str, tables: Iterable[TableName], roles: Iterable[str]) -> 
     }
     address = address_of(dsn)
     try:
-        with psycopg.connect(dsn, connect_timeout=CONNECT_SECONDS) as connection:
+        with connected(dsn) as connection:
             ((level, keep, now),) = connection.execute(_SERVER).fetchall()
             publications = connection.execute(_PUBLICATIONS).fetchall()
             found = connection.execute(_ROLES, about).fetchall()
@@ -169,7 +169,7 @@ def odd_values(
     address = address_of(dsn)
     found: dict[TableName, Odd] = {}
     try:
-        with psycopg.connect(dsn, connect_timeout=CONNECT_SECONDS, autocommit=True) as connection:
+        with connected(dsn, autocommit=True) as connection:
             connection.execute(_TIMEOUT)
             readable = {*connection.execute(_MAY_READ, about).fetchall()}
             for table, types in columns.items():

@@ -8,11 +8,11 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from cdc_assets.databases.postgres.connection import address_of, translated
+from cdc_assets.databases.postgres.connection import address_of, connected, translated
 from cdc_assets.errors import LoginRefusedError, UnreachableError
 
-CONNECT_SECONDS: Final = 5
 STATEMENT_MILLIS: Final = 5_000
+SILENT_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def log_position(dsn: str) -> LogPosition:
 
 def _asked(dsn: str, *queries: LiteralString) -> list[tuple[Any, ...]]:
     try:
-        with psycopg.connect(dsn, connect_timeout=CONNECT_SECONDS, autocommit=True) as connection:
+        with connected(dsn, silent_seconds=SILENT_SECONDS, autocommit=True) as connection:
             connection.execute(f"SET statement_timeout = {STATEMENT_MILLIS:d}".encode())
             return [row for query in queries for row in connection.execute(query).fetchall()]
     except psycopg.Error as error:

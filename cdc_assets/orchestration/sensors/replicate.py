@@ -183,8 +183,12 @@ def with_hours(services: Services, due: Sequence[TableSurvey], seen: Survey) -> 
 
 
 def run_request(config: ReplicationConfig, plan: RunPlan) -> dg.RunRequest:
-    """Returns a run request; its time limit keeps a lost run from blocking its tables for ever."""
-    seconds = sum(_longest(config, entry) for entry in plan.entries)
+    """Returns a run request; its time limit keeps a lost run from blocking its tables for ever.
+
+    The limit is that of the longest table after the age at which the run ends. Tables work side by
+    side, and what a run that is ended has not come to is due again at once.
+    """
+    seconds = max(_longest(config, entry) for entry in plan.entries)
     return dg.RunRequest(
         partition_key=plan.hour.key,
         asset_selection=[table_key(config, entry) for entry in plan.entries],
