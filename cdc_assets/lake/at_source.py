@@ -130,6 +130,7 @@ class AtSource:
         said: dict[str, str] = {}
         if done:
             said[_name(_PROVEN, shard)] = " ".join((*self.proven, *done)[-_MANY:])
+        look = look.after(before.look) if look is not None else None
         if look is not None and self.look == before.look != look and not self.is_carried:
             said[_name("look", shard)] = look.to_json()
         return said

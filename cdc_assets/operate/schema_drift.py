@@ -272,7 +272,8 @@ def _doubted(
     policy, publication = source.silent(entry.table), source.publication
     if table is not None:
         silent = table.silent_since(None if another else said.look, publication)
-        silent = remembered(said.silent, silent, services.clock())
+        truncated = state.published.carried.max_truncate if state.published else ""
+        silent = remembered(said.silent, silent, services.clock(), truncated)
     silent = policy.heeded(silent if table is not None else said.silent)
     halts = tuple(each for each in silent if policy.stops(each))
     return replace(drift, is_another=another, silent=silent, halts=halts)

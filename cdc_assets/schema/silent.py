@@ -51,6 +51,8 @@ class SilentChange:
         id: distinguishes it from all others; empty before it is remembered.
         since: when it was first seen; None before it is remembered.
         is_accepted: whether a person lets the table go on; its rows stay in doubt.
+        is_over_with_truncate: whether a TRUNCATE explains it: it is none once that is merged.
+        truncated: highest position of a truncate that was merged when it was first seen.
     """
 
     kind: SilentKind
@@ -60,6 +62,8 @@ class SilentChange:
     id: str = ""
     since: datetime | None = None
     is_accepted: bool = False
+    is_over_with_truncate: bool = False
+    truncated: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Returns it for JSON."""
@@ -78,6 +82,8 @@ class SilentChange:
             said.get("id", ""),
             datetime.fromisoformat(since) if since else None,
             said.get("is_accepted", False),
+            said.get("is_over_with_truncate", False),
+            said.get("truncated", ""),
         )
 
 
@@ -99,6 +105,12 @@ class Look:
     parts: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     published: tuple[str, ...] = ()
+
+    def after(self, before: Look | None) -> Look:
+        """Returns it with what it must not forget: that the table was published once."""
+        if before is None or self.published:
+            return self
+        return replace(self, published=before.published)
 
     def to_json(self) -> str:
         """Returns canonical text."""
@@ -152,7 +164,10 @@ class SilentPolicy:
 
 
 def remembered(
-    known: Sequence[SilentChange], found: Sequence[SilentChange], at: datetime
+    known: Sequence[SilentChange],
+    found: Sequence[SilentChange],
+    at: datetime,
+    truncated: str = "",
 ) -> tuple[SilentChange, ...]:
     """Returns the changes to remember after a look.
 
@@ -162,7 +177,9 @@ def remembered(
         known: those remembered before.
         found: all that the look has found, standing ones among them.
         at: the time of the look.
+        truncated: highest position of a truncate that is merged, hexadecimal; empty without one.
     """
+    known = [c for c in known if not (c.is_over_with_truncate and truncated > c.truncated)]
     seen, standing = {each.id for each in known}, [each for each in found if each.is_standing]
     again = {(c.kind, c.why) for c in found if not c.is_standing and c.id not in seen}
     kept = [
@@ -171,7 +188,7 @@ def remembered(
         if each.is_standing or (each.kind, each.why) not in again
     ]
     new = [
-        replace(each, id=each.id or str(uuid4()), since=at)
+        replace(each, id=each.id or str(uuid4()), since=at, truncated=truncated)
         for each in found
         if each.id not in seen and not (each.is_standing and _same(each, known))
     ]

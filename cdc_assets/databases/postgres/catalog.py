@@ -10,7 +10,14 @@ import psycopg
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.facts import Facts
-from cdc_assets.databases.postgres.catalog_sql import CALLED, EXISTING, LISTED, STYLE, TABLES
+from cdc_assets.databases.postgres.catalog_sql import (
+    CALLED,
+    EXISTING,
+    LISTED,
+    STYLE,
+    TABLES,
+    WITHOUT_VERSIONS,
+)
 from cdc_assets.databases.postgres.columns import PostgresColumn
 from cdc_assets.databases.postgres.connection import address_of, connected, translated
 from cdc_assets.databases.postgres.table import (
@@ -19,6 +26,7 @@ from cdc_assets.databases.postgres.table import (
     ReplicaIdentity,
     RowIdentity,
 )
+from cdc_assets.schema.silent import Look
 
 _REWRITTEN: Final = frozenset({"hstore", "interval", "timetz"})
 """Types whose values the connector writes in another form than the database."""
@@ -78,7 +86,9 @@ def _asked(
     address = address_of(dsn)
     try:
         with connected(dsn) as connection:
-            connection.execute(STYLE)
+            (version, *_) = connection.execute(STYLE).fetchone() or ("",)
+            if query is TABLES and "-YB-" in version:
+                query = WITHOUT_VERSIONS
             return connection.execute(query, parameters).fetchall()
     except psycopg.Error as error:
         raise translated(error, address) from error
@@ -86,7 +96,9 @@ def _asked(
 
 def _table(facts: Sequence[Any]) -> CatalogTable:
     columns, key, identity, comment, identity_key, deferrable_key, *publishing = facts
-    publications, partitions, by_partition, root, told, oid, is_unlogged, identities = publishing
+    publications, partitions, by_partition, root, told, oid, *logging = publishing
+    is_unlogged, identities, look = logging
+    published = tuple(_publication(**each) for each in publications or ())
     return CatalogTable(
         tuple(PostgresColumn(**column) for column in columns),
         tuple(key or ()),
@@ -94,7 +106,7 @@ def _table(facts: Sequence[Any]) -> CatalogTable:
         comment or "",
         tuple(identity_key or ()),
         deferrable_key,
-        tuple(_publication(**each) for each in publications or ()),
+        published,
         tuple(root) if root else None,
         tuple((schema, name) for schema, name in partitions or ()),
         tuple(by_partition or ()),
@@ -102,6 +114,20 @@ def _table(facts: Sequence[Any]) -> CatalogTable:
         f"oid {oid}",
         is_unlogged,
         tuple(RowIdentity(ReplicaIdentity(k), tuple(of or ())) for k, of in identities or ()),
+        _look(look, published),
+        tuple(number for number, part in (look["parts"] or {}).items() if part[2]),
+        tuple(look["heirs"] or ()),
+    )
+
+
+def _look(said: Mapping[str, Any], published: Sequence[Publication]) -> Look:
+    columns, parts = said["columns"] or {}, said["parts"] or {}
+    return Look(
+        {number: tuple(of) for number, of in columns.items()},
+        said["files"],
+        {number: (name, files) for number, (name, files, _) in parts.items()},
+        said["labels"] or {},
+        tuple(each.number for each in published),
     )
 
 
@@ -116,5 +142,8 @@ def _facts(types: Mapping[str, str], told: Mapping[str, Any]) -> dict[str, Facts
     }
 
 
-def _publication(name: str, columns: list[str] | None, filters_rows: bool) -> Publication:
-    return Publication(name, None if columns is None else frozenset(columns), filters_rows)
+def _publication(
+    name: str, columns: list[str] | None, filters_rows: bool, number: str, lacks: list[str]
+) -> Publication:
+    names = None if columns is None else frozenset(columns)
+    return Publication(name, names, filters_rows, number, frozenset(lacks))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 STYLE: Final = (
-    "SELECT set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO', true), "
+    "SELECT version(), set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO', true), "
     "set_config('bytea_output', 'hex', true), set_config('extra_float_digits', '1', true)"
 )
 """Output style for the values that rows have in columns added after them."""
@@ -13,7 +13,7 @@ STYLE: Final = (
 TABLES: Final = """
 WITH RECURSIVE wanted AS (
     SELECT c.oid, n.nspname, c.relname, c.relreplident, c.relkind, c.relispartition,
-           c.relpersistence,
+           c.relpersistence, c.relfilenode,
            c.relkind = 'p' OR c.relfilenode NOT IN (0, c.oid) AS is_rewritten
     FROM unnest(%(schemas)s::text[], %(names)s::text[]) AS w (nspname, relname)
     JOIN pg_namespace n ON n.nspname = w.nspname
@@ -89,10 +89,17 @@ WITH RECURSIVE wanted AS (
     SELECT w.oid, jsonb_agg(jsonb_build_object(
         'name', p.pubname,
         'columns', to_jsonb(p) -> 'attnames',
-        'filters_rows', to_jsonb(p) ->> 'rowfilter' IS NOT NULL
+        'filters_rows', to_jsonb(p) ->> 'rowfilter' IS NOT NULL,
+        'number', coalesce(r.oid, b.oid)::text,
+        'lacks', array_remove(ARRAY[
+            CASE WHEN NOT b.pubinsert THEN 'insert' END,
+            CASE WHEN NOT b.pubupdate THEN 'update' END,
+            CASE WHEN NOT b.pubdelete THEN 'delete' END], NULL)
     ) ORDER BY p.pubname) AS publications
     FROM wanted w
     JOIN pg_publication_tables p ON p.schemaname = w.nspname AND p.tablename = w.relname
+    JOIN pg_publication b ON b.pubname = p.pubname
+    LEFT JOIN pg_publication_rel r ON r.prpubid = b.oid AND r.prrelid = w.oid
     GROUP BY w.oid
 ), by_partition AS (
     SELECT l.parent AS oid, array_agg(DISTINCT p.pubname::text) AS names
@@ -115,16 +122,54 @@ WITH RECURSIVE wanted AS (
     FROM logging l
     LEFT JOIN keys k ON k.indrelid = l.oid AND k.indisreplident
     GROUP BY l.parent
+), looks AS (  -- what a statement without events leaves in the catalog; versions: who wrote a row
+    SELECT w.oid, jsonb_build_object(
+        'files', w.relfilenode::text,
+        'columns', (
+            SELECT jsonb_object_agg(a.attnum, jsonb_build_array(
+                a.attname, format_type(a.atttypid, a.atttypmod), a.xmin::text))
+            FROM pg_attribute a
+            WHERE a.attrelid = w.oid AND a.attnum > 0 AND NOT a.attisdropped
+        ),
+        'labels', (
+            SELECT jsonb_object_agg(e.oid, e.enumlabel)
+            FROM (SELECT DISTINCT coalesce(nullif(t.typelem, 0), t.oid) AS type
+                  FROM resolved r JOIN pg_type t ON t.oid = r.type
+                  WHERE r.attrelid = w.oid) u
+            JOIN pg_enum e ON e.enumtypid = u.type
+        ),
+        'parts', (  -- of its partitions at all levels
+            SELECT jsonb_object_agg(c.oid, jsonb_build_array(
+                n.nspname || '.' || c.relname, c.relfilenode::text,
+                i.xmin::text <> made.xmin::text
+                AND (c.relkind <> 'r' OR pg_relation_size(c.oid) > 0)))
+            FROM pg_partition_tree(w.oid) t
+            JOIN pg_class c ON c.oid = t.relid
+            JOIN pg_namespace n ON n.oid = c.relnamespace
+            JOIN pg_inherits i ON i.inhrelid = c.oid AND i.inhparent = t.parentrelid
+            JOIN pg_attribute made ON made.attrelid = c.oid AND made.attnum = -6
+            WHERE w.relkind = 'p' AND t.relid <> w.oid
+        ),
+        'heirs', (  -- tables that inherit from it, unless they are TimescaleDB's chunks
+            SELECT jsonb_agg(n.nspname || '.' || c.relname ORDER BY c.oid)
+            FROM pg_inherits i
+            JOIN pg_class c ON c.oid = i.inhrelid
+            JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE i.inhparent = w.oid AND w.relkind = 'r' AND n.nspname <> '_timescaledb_internal'
+        )
+    ) AS look
+    FROM wanted w
 )
 SELECT w.nspname::text, w.relname::text, c.columns, k.key, w.relreplident::text,
        obj_description(w.oid, 'pg_class'), r.key, coalesce(k.deferrable, false),
        p.publications, l.leaves, b.names,
        CASE WHEN w.relispartition THEN jsonb_build_array(rn.nspname, root.relname) END,
-       f.facts, w.oid::text, w.relpersistence = 'u' OR g.is_unlogged, g.identities
+       f.facts, w.oid::text, w.relpersistence = 'u' OR g.is_unlogged, g.identities, s.look
 FROM wanted w
 JOIN columns c ON c.attrelid = w.oid
 JOIN facts f ON f.attrelid = w.oid
 JOIN logged g ON g.parent = w.oid
+JOIN looks s ON s.oid = w.oid
 LEFT JOIN published p ON p.oid = w.oid
 LEFT JOIN partitions l ON l.oid = w.oid
 LEFT JOIN by_partition b ON b.oid = w.oid
@@ -133,6 +178,11 @@ LEFT JOIN pg_namespace rn ON rn.oid = root.relnamespace
 LEFT JOIN keys k ON k.indrelid = w.oid AND k.indisprimary
 LEFT JOIN keys r ON r.indrelid = w.oid AND r.indisreplident
 """
+
+WITHOUT_VERSIONS: Final = TABLES.replace("a.xmin::text", "''").replace(
+    "i.xmin::text <> made.xmin::text", "false"
+)
+"""For YugabyteDB, whose catalog has no versions of rows."""
 
 CALLED: Final = """
 SELECT c.oid::text, n.nspname, c.relname

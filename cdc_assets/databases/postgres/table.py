@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final
 
 from cdc_assets.databases.facts import Facts
 from cdc_assets.databases.postgres.columns import PostgresColumn
 from cdc_assets.databases.postgres.large_values import toast_warning
+from cdc_assets.databases.postgres.silent import changes
 from cdc_assets.databases.postgres.types import describe_table, without_lost
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import ConnectorModes
-from cdc_assets.schema.silent import Look, SilentChange
+from cdc_assets.schema.silent import Look, SilentChange, SilentKind
+
+_NAMED: Final = 5
 
 
 class ReplicaIdentity(StrEnum):
@@ -46,11 +50,15 @@ class Publication:
     Attributes:
         columns: the published columns; None on a server without column lists (before 15).
         filters_rows: whether it has a ``WHERE`` for the table.
+        number: of the table's entry in it, which differs once the table was taken out meanwhile.
+        lacks: operations on rows that it does not publish.
     """
 
     name: str
     columns: frozenset[str] | None = None
     filters_rows: bool = False
+    number: str = ""
+    lacks: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +78,9 @@ class CatalogTable:
             keep.
         is_unlogged: whether changes of it, or of one of its partitions, are in no WAL.
         partition_identities: replica identities that its partitions have, each once.
+        look: what the next look at it is compared with.
+        attached: numbers of partitions that have rows and were attached after they were made.
+        heirs: tables that inherit from it, though it is not partitioned.
     """
 
     columns: tuple[PostgresColumn, ...]
@@ -87,6 +98,8 @@ class CatalogTable:
     is_unlogged: bool = False
     partition_identities: tuple[RowIdentity, ...] = ()
     look: Look = field(default_factory=Look)
+    attached: tuple[str, ...] = ()
+    heirs: tuple[str, ...] = ()
 
     @property
     def row_identities(self) -> tuple[RowIdentity, ...]:
@@ -112,8 +125,27 @@ class CatalogTable:
         self, before: Look | None, publication: str | None
     ) -> tuple[SilentChange, ...]:
         """Returns changes of its rows without events, see `SourceTable.silent_since`."""
-        del before, publication
-        return ()
+        since = changes(before, self.look, self.attached) if before is not None else ()
+        was_published = before is not None and bool(before.published)
+        standing = self._unsent(publication, was_published=was_published)
+        unsent = (SilentChange(SilentKind.UNLOGGED, why, is_standing=True) for why in standing)
+        return (*unsent, *since)
+
+    def _unsent(self, publication: str | None, *, was_published: bool) -> Iterator[str]:
+        """Yields why changes of its rows are not sent, for as long as it is like this."""
+        mine = self._of(self.publications, publication)
+        if self.is_unlogged:
+            yield "it is UNLOGGED, or a partition of it: such changes are in no WAL"
+        if self.heirs:
+            heirs = ", ".join(self.heirs[:_NAMED])
+            yield f"tables inherit from it ({heirs}): only a snapshot of it has their rows"
+        if mine and (lacks := frozenset.intersection(*(each.lacks for each in mine))):
+            names = ", ".join(each.name for each in mine)
+            yield f"publication {names} does not publish {', '.join(sorted(lacks))}"
+        is_wanted = was_published or publication is not None
+        if not mine and is_wanted and self.root is None and not self.by_partition:
+            which = f"publication {publication}" if publication else "any publication"
+            yield f"it is not in {which}"
 
     def unpublished(self, publication: str | None) -> dict[str, str]:
         """Returns columns whose changes no event holds, each with the reason.

@@ -45,8 +45,9 @@ def heard(
     entry = plan.entry
     look, found = _found(entry, said, now, asked)
     if found is not None:
-        silent = policy.heeded(remembered(said.silent, found, asked.at))
-        now = replace(now, look=look or now.look, silent=silent)
+        truncated = plan.published.carried.max_truncate if plan.published else ""
+        silent = policy.heeded(remembered(said.silent, found, asked.at, truncated))
+        now = replace(now, look=look.after(said.look) if look else now.look, silent=silent)
     stopping = [each for each in now.silent if policy.stops(each)]
     if stopping:
         raise _stopped(entry, said, now, stopping)
