@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cdc_assets.schema.existing import UNTOLD, implied, of_text
+from cdc_assets.schema.history import History
 from cdc_assets.schema.types import Column, Existing
 
 
@@ -36,11 +37,19 @@ def with_number(column: Column, facts: Facts | None) -> Column:
     return replace(column, identity=replace(column.identity, number=number))
 
 
-def numbered(facts: Mapping[str, Facts], numbers: Mapping[str, int]) -> dict[str, Facts]:
-    """Adds the numbers of columns, by all names that they ever had."""
-    nothing = Facts(tells_rows=False)
-    more = {name: replace(facts.get(name, nothing), number=n) for name, n in numbers.items()}
-    return {**facts, **more}
+def numbered(facts: Mapping[str, Facts], history: History | None) -> dict[str, Facts]:
+    """Adds the numbers of columns, by all names that they ever had, and what statements tell.
+
+    A statement that added a column tells the value of older rows better than a catalog that has
+    the present default.
+    """
+    found = dict(facts)
+    for name, number in (history.known if history else {}).items():
+        given = history.given.get(number) if history else None
+        known = facts.get(name, Facts(tells_rows=False))
+        told = known if given is None else Facts(existing=given.text, is_implied=given.is_implied)
+        found[name] = replace(told, number=number)
+    return found
 
 
 def told(
@@ -54,7 +63,9 @@ def told(
     """Adds to a new column its number and the value that older rows have in it.
 
     Args:
-        column: by its name in records; its ``existing`` is from a record's schema.
+        column: by its name in records. A default in a record's schema makes its ``existing`` one
+            that stays empty: connectors write placeholders there for functions (the epoch for
+            ``CURRENT_TIMESTAMP``, 0 for ``nextval``), and the present default for an earlier one.
         facts: of the catalog; None without one.
         texts: configured values of older rows, by name; None for no value.
         is_merged: whether its table is merged with others into one, in whose rows a value would be
@@ -70,7 +81,8 @@ def told(
         existing = _existing(facts, column)
     elif existing is None and column.required and implies:
         existing = UNTOLD  # it may have a default, which records do not always contain
-    return replace(column, existing=UNTOLD if existing and is_merged else existing)
+    is_put = existing is not None and not existing.is_empty
+    return replace(column, existing=UNTOLD if is_put and is_merged else existing)
 
 
 def _existing(facts: Facts, column: Column) -> Existing | None:

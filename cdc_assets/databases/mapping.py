@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from cdc_assets.schema import stand_ins
@@ -109,7 +109,7 @@ def decimal(exact: StoredAs, modes: ConnectorModes) -> Outcome:
         case DecimalMode.PRECISE:
             return stored(exact)
         case DecimalMode.STRING:
-            return stored(replace(exact, wire=Wire.STRING, detail=None))
+            return stored(stand_ins.AS_TEXT)
         case DecimalMode.DOUBLE:
             return Refused(_AS_DOUBLE, Wire.DOUBLE)
 

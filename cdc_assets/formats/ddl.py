@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, Final
 
 import sqlglot
@@ -19,6 +20,7 @@ from sqlglot.errors import SqlglotError
 from cdc_assets.schema.ddl import (
     ColumnChange,
     ColumnChangeKind,
+    Given,
     Relation,
     Statement,
     TableChange,
@@ -93,12 +95,40 @@ _PAIRS: Final = re.compile(r'(?:`[^`]*`|"[^"]*"|[^,`"])+')
 _MAY_CHANGE: Final = frozenset({"alter", "create", "drop", "exec", "execute", "rename", "truncate"})
 
 
+_FLOATS: Final = frozenset({exp.DataType.Type.FLOAT, exp.DataType.Type.DOUBLE})
+_KINDS: Final = (exp.DataType.INTEGER_TYPES | exp.DataType.TEXT_TYPES) - {exp.DataType.Type.BIT} | {
+    exp.DataType.Type.DECIMAL, exp.DataType.Type.UDECIMAL, exp.DataType.Type.BOOLEAN,
+    exp.DataType.Type.DATE, exp.DataType.Type.DATETIME, *_FLOATS,
+}  # fmt: skip
+"""Types of MySQL whose rows have a constant as a statement writes it."""
+
+_NULLABLE: Final = _KINDS | {
+    exp.DataType.Type.JSON, exp.DataType.Type.ENUM, exp.DataType.Type.SET, exp.DataType.Type.TIME,
+    exp.DataType.Type.BINARY, exp.DataType.Type.VARBINARY, exp.DataType.Type.BLOB,
+    exp.DataType.Type.YEAR, exp.DataType.Type.BIT,
+}  # fmt: skip
+"""Types of MySQL that are NULL without a default; an old server's ``timestamp`` is not."""
+
+_PLAIN_CONSTRAINTS: Final = frozenset({
+    exp.DefaultColumnConstraint, exp.NotNullColumnConstraint, exp.CommentColumnConstraint,
+    exp.CharacterSetColumnConstraint, exp.CollateColumnConstraint, exp.InvisibleColumnConstraint,
+    exp.CheckColumnConstraint, exp.Reference, exp.UniqueColumnConstraint,
+})  # fmt: skip
+
+_EXACT: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
+_REWRITTEN: Final = re.compile(r"[\\\x00-\x1f]| \Z")
+"""In a quoted default: what escapes may mean, and what ``char`` cuts off."""
+
+
 class _UnreadError(Exception):
     """A statement that sqlglot has no tree for, or one that is not known here."""
 
 
 def read_statement(text: str, dialect: str, schema: str) -> Statement:
     """Determines the effect of a text of one or more statements on tables. Never raises for a text.
+
+    Only MySQL's and MariaDB's tell what older rows get in a new column: SQL Server leaves them NULL
+    in spite of a default.
 
     Args:
         text: as in the source's event.
@@ -125,6 +155,8 @@ def read_statement(text: str, dialect: str, schema: str) -> Statement:
         with _quiet():
             trees = sqlglot.parse(plain, read=dialect)
         changes = tuple(c for tree in trees if tree is not None for c in _changes(tree, schema))
+        if dialect != _MYSQL:
+            changes = tuple(map(_without_given, changes))
     except (_UnreadError, SqlglotError, RecursionError):
         return _by_its_begin(plain, dialect, schema, words)
     return Statement(changes, words)
@@ -219,7 +251,7 @@ def _altered(tree: exp.Alter, schema: str) -> TableChange:
 def _columns(action: exp.Expr) -> Iterator[ColumnChange]:
     match action:
         case exp.ColumnDef():
-            yield ColumnChange(ColumnChangeKind.ADDED, action.name)
+            yield ColumnChange(ColumnChangeKind.ADDED, action.name, given=_given(action))
         case exp.Schema():
             for each in action.expressions:
                 yield from _columns(each)
@@ -241,6 +273,42 @@ def _columns(action: exp.Expr) -> Iterator[ColumnChange]:
             pass
         case _:
             raise _UnreadError
+
+
+def _without_given(change: TableChange) -> TableChange:
+    return replace(change, columns=tuple(replace(each, given=None) for each in change.columns))
+
+
+def _given(column: exp.ColumnDef) -> Given | None:
+    """Returns what the rows that are there get in a new column of MySQL; None if unknown."""
+    kind = column.args.get("kind")
+    of = {type(each.kind): each.kind for each in column.args.get("constraints") or ()}
+    if not isinstance(kind, exp.DataType) or not of.keys() <= _PLAIN_CONSTRAINTS:
+        return None
+    default, told = of.get(exp.DefaultColumnConstraint), of.get(exp.NotNullColumnConstraint)
+    if default is not None:
+        return _constant(default.this, kind)
+    if told is not None and not told.args.get("allow_null"):
+        return Given(is_implied=True) if kind.this in _KINDS else None
+    return Given() if kind.this in _NULLABLE else None
+
+
+def _constant(default: exp.Expr, kind: exp.DataType) -> Given | None:
+    match default:
+        case exp.Null():
+            return Given()
+        case exp.Boolean() if kind.this in exp.DataType.INTEGER_TYPES:
+            return Given(str(int(default.this)))
+        case exp.Literal(is_string=True) if kind.this in _KINDS:
+            is_rounded = kind.this == exp.DataType.Type.DATETIME and "." in default.this
+            is_other = is_rounded or _REWRITTEN.search(default.this)
+            return None if is_other else Given(default.this)
+        case exp.Literal() | exp.Neg(this=exp.Literal()) if kind.this in _KINDS:
+            is_rounded = kind.this in _FLOATS and kind.expressions
+            text = f"-{default.this.this}" if isinstance(default, exp.Neg) else str(default.this)
+            return Given(text) if _EXACT.fullmatch(text) and not is_rounded else None
+        case _:
+            return None
 
 
 def _renamed(pairs: str, schema: str) -> Iterator[TableChange]:

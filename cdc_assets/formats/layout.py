@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from cdc_assets.changes.position import Scheme
 from cdc_assets.formats.key_form import KeyForm
+from cdc_assets.schema.described import Described
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +27,11 @@ class Layout:
     split_keys: bool = False
     scheme: Scheme = Scheme.OFFSET
     key_form: KeyForm = KeyForm.JSON
+
+    def exactly(self, described: Described) -> Described:
+        """Returns a description by a record's schema, with what is certain in such records.
+
+        Connectors that read binlogs follow each statement, so that a schema has all labels.
+        """
+        follows = self.scheme in {Scheme.BINLOG, Scheme.MARIADB}
+        return described.with_closed_lists if follows else described

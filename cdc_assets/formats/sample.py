@@ -10,6 +10,7 @@ from typing import Any
 from cdc_assets.changes.position import Scheme, scheme_of
 from cdc_assets.formats.key_form import KeyForm, form_of
 from cdc_assets.schema.described import Described
+from cdc_assets.schema.types import TableSchema, Wire
 
 JsonObject = Mapping[str, Any]
 
@@ -87,6 +88,15 @@ class Sample:
         found = (placed or schemes).most_common(1)
         return found[0][0] if found else None
 
+    def inexact(self, table: TableSchema) -> Refusal | None:
+        """Returns why a table's decimals cannot be read: they are JSON numbers instead of bytes."""
+        of_bytes = (c.sent_as for c in table.columns if c.wire is Wire.DECIMAL_BYTES)
+        found = [name for name in of_bytes if any(_is_number(row.get(name)) for row in self.rows)]
+        if not found:
+            return None
+        what = f"its decimals are written as JSON numbers: {', '.join(found)}"
+        return Refusal(what, "set value.converter.decimal.format=BASE64 at the connector")
+
     def is_keyed_by(self, names: tuple[str, ...]) -> bool:
         """Returns whether each record's key consists of these columns."""
         wanted = set(names)
@@ -102,3 +112,7 @@ class Sample:
         if len(names) != 1:
             return None
         return form_of((key, row.get(names[0])) for key, row in self.scalars)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -24,7 +24,9 @@ def from_unsigned(value: Expression, column: Column) -> Expression | None:
             unwrapped = F.when(value < 0, number + F.lit(_WRAPPED)).otherwise(number)
             return unwrapped.try_cast(str(column.type))
         case Wire.BITS, Primitive.LONG | Decimal():
-            return _number(value).try_cast(str(column.type))
+            number, count = _number(value), column.detail.bits if column.detail else 0
+            fits = number.try_cast("decimal(20,0)") < F.lit(Number(1 << count))
+            return (F.when(fits, number) if count else number).try_cast(str(column.type))
         case Wire.BITS, Primitive.STRING if column.detail and column.detail.bits:
             return _zeros_and_ones(value, column.detail.bits)
         case _:

@@ -38,7 +38,15 @@ from cdc_assets.formats.scalar_values import SCALAR_WIRES, from_scalar, json_tex
 from cdc_assets.formats.stand_in_values import STAND_IN_WIRES, from_stand_in
 from cdc_assets.formats.text_values import TEXT_WIRES, from_text
 from cdc_assets.formats.unsigned_values import from_unsigned
-from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, StructOf, Wire
+from cdc_assets.schema.types import (
+    Column,
+    Decimal,
+    ListOf,
+    Primitive,
+    StructOf,
+    Wire,
+    WireDetail,
+)
 
 _WIRE_TYPES: Final[dict[Wire, DataType]] = {
     Wire.BOOLEAN: BooleanType(),
@@ -79,6 +87,12 @@ _WIRE_TYPES: Final[dict[Wire, DataType]] = {
     Wire.JSON: VariantType(),
 }
 _BYTES_IN_LONG = 8
+_NUMBER: Final = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\z"
+_WORDS: Final = {
+    "NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity",
+}  # fmt: skip
+"""Debezium's words for a ``numeric`` that is no number, and PostgreSQL's."""
+
 _MOST_SCALE = 1_000
 """The limit of PostgreSQL's ``numeric(p,s)``."""
 
@@ -107,6 +121,8 @@ def decoded(value: Expression, column: Column) -> Expression:
         return _supported(from_unsigned(value, column), column)
     if column.wire in STAND_IN_WIRES:
         return _supported(from_stand_in(value, column), column)
+    if _is_special(column):
+        return _special(value, column.detail or WireDetail())
     match column.type:
         case ListOf() as list_:
             inner = element_of(column, list_)
@@ -148,7 +164,7 @@ def is_identity(column: Column) -> bool:
         Primitive.STRING: (Wire.STRING, Wire.SCALAR),
         Primitive.BINARY: (Wire.BYTES_BASE64,),
     }
-    if not isinstance(column.type, Primitive) or _is_masked(column):
+    if not isinstance(column.type, Primitive) or _is_masked(column) or _is_special(column):
         return False
     return column.wire in same.get(column.type, ())
 
@@ -176,6 +192,38 @@ def element_of(column: Column, type_: ListOf) -> Column:
 
 def _is_masked(column: Column) -> bool:
     return column.detail is not None and column.detail.mask
+
+
+def _is_special(column: Column) -> bool:
+    """Returns whether not any text is a value of the column."""
+    told = column.detail or WireDetail()
+    return column.wire is Wire.STRING and bool(told.labels or told.number)
+
+
+def _special(value: Expression, detail: WireDetail) -> Expression:
+    """Returns a text of the column's own list, or a number; NULL for any other."""
+    if not detail.number:
+        return _labelled(value, detail)
+    found = F.when(value.rlike(_NUMBER), value)
+    for word, text in _WORDS.items():
+        found = found.when(value == word, text)
+    return found
+
+
+def _labelled(value: Expression, detail: WireDetail) -> Expression:
+    """Returns a text that is a label, or labels of a set, of its record's own schema.
+
+    The schema has the labels with commas between them, and an enumeration's may hold commas. MySQL
+    has the empty text in place of an invalid value.
+    """
+    among = F.lit(f",{','.join(detail.labels)},")
+    is_one = among.contains(F.concat(F.lit(","), value, F.lit(",")))
+    if detail.many:
+        others = F.array_except(F.split(value, ","), F.array(*map(F.lit, detail.labels)))
+        is_one = F.size(others) == 0
+    if not detail.is_closed:
+        is_one = is_one | ~value.rlike(r"^[0-9]+\z")
+    return F.when((value == "") | is_one, value)
 
 
 def _digest(value: Expression, column: Column) -> Expression:

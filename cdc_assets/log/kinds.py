@@ -30,7 +30,7 @@ def kind_of_topic(
     """Classifies a topic by some of its records.
 
     One change event makes it a table's topic: other records in it are reported when they are
-    merged. Otherwise it is of the kind of its first record with a value.
+    merged. Otherwise it is of the kind of its first record that is not empty.
 
     Args:
         records: of it.
@@ -41,7 +41,7 @@ def kind_of_topic(
 
 def kind_of_kinds(kinds: Iterable[TopicKind]) -> TopicKind:
     """Applies the same rule to the kinds of the parts."""
-    found = [*kinds]
+    found = [each for each in kinds if each is not TopicKind.EMPTY]
     if TopicKind.CHANGES in found:
         return TopicKind.CHANGES
     return found[0] if found else TopicKind.EMPTY

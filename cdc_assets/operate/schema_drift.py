@@ -224,7 +224,7 @@ def _by_catalog(
     overrides = source.overrides(entry.table)
     mine = stored.of_source
     tells_types = described.origin == stored.origin
-    known = numbered(table.facts, history.known if history else {})
+    known = numbered(table.facts, history)
     facts = {name: replace(each, number=0) if entry.shard else each for name, each in known.items()}
     columns = tuple(
         _numbered(each, mine, described.names, facts, tells_types=tells_types)

@@ -14,15 +14,17 @@ from typing import Any, Final, cast
 
 from cdc_assets.schema import stand_ins
 from cdc_assets.schema.described import Described
-from cdc_assets.schema.existing import of_wire
+from cdc_assets.schema.existing import EMPTY
 from cdc_assets.schema.stand_ins import StoredAs
 from cdc_assets.schema.types import (
     Column,
+    Decimal,
     ListOf,
     Primitive,
     StructOf,
     UnmappedColumn,
     Wire,
+    WireDetail,
 )
 
 ConnectSchema = Mapping[str, Any]
@@ -58,6 +60,14 @@ _SEMANTIC: Final[dict[str, tuple[Primitive, Wire]]] = {
     "io.debezium.data.Uuid": (Primitive.STRING, Wire.STRING),
     "io.debezium.data.Xml": (Primitive.STRING, Wire.STRING),
 }
+_SOURCE_TYPE: Final = "__debezium.source.column"
+"""What the connector tells of a column with ``column.propagate.source.type``."""
+
+_DECIMAL_TYPES: Final = frozenset({"NUMERIC", "DECIMAL", "DECIMAL UNSIGNED"})
+_SET: Final = "io.debezium.data.EnumSet"
+_LABELLED: Final = frozenset({"io.debezium.data.Enum", _SET})
+_MOST_OF_LABELS: Final = 20_000
+"""Characters. Each is sent with every statement that reads records."""
 _FIXED_SIZE: Final = frozenset({"io.debezium.data.Enum", "io.debezium.data.Uuid"})
 _DOCUMENT: Final = "io.debezium.data.Json"
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
@@ -161,12 +171,15 @@ def map_field(field: ConnectSchema) -> Column | UnmappedColumn:
         "; ".join(part for part in (comment, mapped.comment) if part),
         detail=mapped.detail,
     )
-    default = field.get("default")
-    return column if default is None else replace(column, existing=of_wire(default, column))
+    return column if field.get("default") is None else replace(column, existing=EMPTY)
 
 
 def _scalar(schema: ConnectSchema) -> StoredAs | UnmappedColumn:
     literal, name = str(schema["type"]), _semantic_name(schema)
+    if literal == "string" and not name and (number := _number(schema)) is not None:
+        return number
+    if name in _LABELLED and literal == "string":
+        return StoredAs(Primitive.STRING, Wire.STRING, detail=_labels(schema, name))
     if name in _SEMANTIC:
         return StoredAs(*_SEMANTIC[name])
     if name in _STAND_INS:
@@ -187,12 +200,34 @@ def _scalar(schema: ConnectSchema) -> StoredAs | UnmappedColumn:
             return _refused(schema, f"no lake type is known for: {literal}")
 
 
+def _number(schema: ConnectSchema) -> StoredAs | None:
+    """Returns the type of a decimal that arrives as text; None if no source type is propagated."""
+    parameters = cast("Mapping[str, str]", schema.get("parameters") or {})
+    if parameters.get(f"{_SOURCE_TYPE}.type", "").upper() not in _DECIMAL_TYPES:
+        return None
+    told = [parameters.get(f"{_SOURCE_TYPE}.{name}", "") for name in ("length", "scale")]
+    if not all(map(_SMALL_INTEGER.fullmatch, told)):
+        return stand_ins.AS_TEXT
+    exact = stand_ins.decimal(*map(int, told))
+    is_decimal = isinstance(exact.type, Decimal)
+    return StoredAs(exact.type, Wire.DECIMAL_TEXT) if is_decimal else stand_ins.AS_TEXT
+
+
+def _labels(schema: ConnectSchema, name: str) -> WireDetail | None:
+    """Returns the labels of an enumeration or a set; None if they are not told, or too many."""
+    parameters = cast("Mapping[str, str]", schema.get("parameters") or {})
+    allowed = parameters.get("allowed", "")
+    if not allowed or len(allowed) > _MOST_OF_LABELS:
+        return None
+    return WireDetail(tuple(allowed.split(",")), many=name == _SET)
+
+
 def _bits(schema: ConnectSchema) -> StoredAs | UnmappedColumn:
     parameters = cast("Mapping[str, str]", schema.get("parameters") or {})
     length = parameters.get(_LENGTH, "")
     if not (_SMALL_INTEGER.fullmatch(length) and int(length) > 0):
         return _refused(schema, "the schema does not tell how many bits there are", Wire.BITS)
-    return stand_ins.bits(int(length))
+    return replace(stand_ins.bits(int(length)), detail=WireDetail(bits=int(length)))
 
 
 def _list(schema: ConnectSchema) -> StoredAs | UnmappedColumn:

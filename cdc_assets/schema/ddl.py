@@ -33,12 +33,33 @@ class ColumnChangeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """The value that a statement gives to the rows that are there when it adds a column.
+
+    Attributes:
+        text: as the database writes it; None for NULL, or for what the type implies.
+        is_implied: whether it is what the type implies where NULL is not allowed.
+    """
+
+    text: str | None = None
+    is_implied: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnChange:
-    """The change of one column of an altered table; ``name`` is the old one if it is renamed."""
+    """The change of one column of an altered table.
+
+    Attributes:
+        kind: the kind of change.
+        name: of the column; the old one if it is renamed.
+        renamed_to: the new one then.
+        given: the value of older rows in a new column; None if the statement does not tell it.
+    """
 
     kind: ColumnChangeKind
     name: str
     renamed_to: str | None = None
+    given: Given | None = None
 
     def describe(self) -> str:
         """Describes the change for people: a verb, and names."""

@@ -60,6 +60,17 @@ class Described:
         warnings = (*self.warnings, *told)
         return replace(self, columns=columns, left_out=left_out, warnings=warnings)
 
+    @property
+    def with_closed_lists(self) -> Described:
+        """The same, whose enumerations and sets have no labels but those that are told."""
+        columns = (
+            replace(each, detail=replace(each.detail, is_closed=True))
+            if isinstance(each, Column) and each.detail and each.detail.labels
+            else each
+            for each in self.columns
+        )
+        return replace(self, columns=tuple(columns))
+
     def called(self, names: Mapping[str, str]) -> Described:
         """Renames columns, given new names by old ones."""
         columns = (replace(each, name=names.get(each.name, each.name)) for each in self.columns)

@@ -24,7 +24,7 @@ from cdc_assets.schema.table_changes import (
     Widened,
     evolved,
 )
-from cdc_assets.schema.types import Column, Identity, TableSchema
+from cdc_assets.schema.types import Column, Identity, Primitive, TableSchema, Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,8 @@ class _Planning:
                 f"column {home.name}: {_as_sent(home)} has become {_as_sent(column)}, and nothing "
                 "tells which records are from before and which from after"
             )
+        if home.type is Primitive.STRING and column.wire is Wire.DECIMAL_TEXT:
+            return None  # a number as text, stored as such before its type was known
         if fits(column.type, home.type):
             more = self.by_catalog and says_more(home, column)
             return self._widened(home, column) if more else None
@@ -113,7 +115,8 @@ class _Planning:
                 "is what it was called before the catalog does not tell any more (if it is not: "
                 "tables.<schema.table>.absent_columns)"
             )
-        if column.existing and column.existing.text is None:
+        stays_empty = column.existing is not None and column.existing.is_empty
+        if column.existing and column.existing.text is None and not stays_empty:
             return (
                 f"column {column.name} was added with a value for the rows that are older, "
                 "which nothing tells (tables.<schema.table>.columns: {name: {existing: …}})"
@@ -122,7 +125,8 @@ class _Planning:
         if self._is_of_shards(wanted):
             return _called_as_shards(column)
         name = free_name(wanted, _taken(self.lake.columns))
-        return Added(self._new(column, name))
+        added = self._new(column, name)
+        return Added(replace(added, existing=None) if stays_empty else added, stays_empty)
 
     def _is_of_shards(self, name: str) -> bool:
         """Returns whether the lake has the column that tells shards apart under this name."""

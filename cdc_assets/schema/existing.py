@@ -6,20 +6,19 @@ text form of the lake's value; a default that cannot be read exactly leaves the 
 
 from __future__ import annotations
 
-import base64
-import binascii
 import math
 import re
 import struct
-from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal as Number
+from datetime import date
 from typing import Final
 
 from cdc_assets.schema.types import Column, ColumnType, Decimal, Existing, Primitive, Wire
 
 UNTOLD: Final = Existing(None)
+EMPTY: Final = Existing(None, is_empty=True)
+"""Of a default that only a record's schema has: it may be a placeholder, and of later than the
+column."""
 
 _INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -28,16 +27,12 @@ _BITS: Final = re.compile(r"[01]+|b'[01]+'")
 _TIME: Final = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
 _MOMENT: Final = re.compile(rf"(?P<day>[0-9-]{{10}}) {_TIME}")
 _INSTANT: Final = re.compile(r"(?P<moment>.*)\+00(:00)?", re.DOTALL)
-_ZONED: Final = re.compile(
-    r"[0-9-]{10}T[0-9]{2}:[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6}0*)?(Z|[+-][0-9]{2}:[0-9]{2})"
-)
 _OF_DAY: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])(?:\.([0-9]{1,6}))?")
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TRUTHS: Final = {"t": "true", "true": "true", "1": "true",
                   "f": "false", "false": "false", "0": "false"}  # fmt: skip
 _WORDS: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _HEX: Final = re.compile(r"\\x(?:[0-9a-f]{2})*")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMES_OF_DAY: Final = frozenset({
     Wire.MILLIS_OF_DAY, Wire.NANOS_OF_DAY, Wire.ISO_TIME, Wire.EPOCH_MICROS, Wire.TIME_TEXT,
 })  # fmt: skip
@@ -57,18 +52,6 @@ def of_text(text: str, column: Column) -> Existing:
     if column.detail is not None and column.detail.mask:
         return UNTOLD
     return Existing(_of_text(text, column))
-
-
-def of_wire(value: object, column: Column) -> Existing:
-    """Reads a value as in a record: the ``default`` of a Connect schema, parsed JSON."""
-    if column.detail is not None and column.detail.mask:
-        return UNTOLD
-    reader = _WIRES.get(column.wire)
-    try:
-        text = reader(value, column) if reader is not None else None
-    except (ValueError, TypeError, OverflowError, binascii.Error):
-        text = None
-    return Existing(text)
 
 
 def implied(column: Column) -> Existing:
@@ -97,9 +80,6 @@ def _as_float(number: float) -> float:
     """Returns the nearest 32-bit float, as a double."""
     (found,) = struct.unpack("<f", struct.pack("<f", number))
     return found
-
-
-# ── as a database writes it ───────────────────────────────────────────────────────────────
 
 
 def _of_text(text: str, column: Column) -> str | None:
@@ -202,102 +182,3 @@ def _fitting(text: str, type_: Decimal) -> str | None:
 def _micros(found: re.Match[str]) -> int:
     hours, minutes, seconds = (int(each) for each in found.group(1, 2, 3))
     return (hours * 3600 + minutes * 60 + seconds) * 1_000_000 + int((found[4] or "").ljust(6, "0"))
-
-
-# ── as a record has it ────────────────────────────────────────────────────────────────────
-
-
-def _number(value: object, column: Column) -> str | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return _of_text(repr(value), column)
-
-
-def _truth(value: object, _: Column) -> str | None:
-    return str(value).lower() if isinstance(value, bool) else None
-
-
-def _text(value: object, column: Column) -> str | None:
-    return _of_text(value, column) if isinstance(value, str) else None
-
-
-def _unscaled(value: object, column: Column) -> str | None:
-    """Reads base64 of big-endian two's complement, as in JSON."""
-    if not isinstance(value, str):
-        return None
-    unscaled = base64.b64decode(value, validate=True)
-    if not unscaled:
-        return None
-    number = int.from_bytes(unscaled, signed=True)
-    digits = tuple(map(int, str(abs(number))))
-    return _of_text(f"{Number((number < 0, digits, -column.wire_scale)):f}", column)
-
-
-def _bytes(value: object, _: Column) -> str | None:
-    return base64.b64decode(value, validate=True).hex() if isinstance(value, str) else None
-
-
-def _days(value: object, _: Column) -> str | None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return (date(1970, 1, 1) + timedelta(value)).isoformat()
-
-
-def _moment(nanos_of_one: int) -> Callable[[object, Column], str | None]:
-    def read(value: object, column: Column) -> str | None:
-        if isinstance(value, bool) or not isinstance(value, int):
-            return None
-        micros, rest = divmod(value * nanos_of_one, 1000)
-        return None if rest else _text_of(_EPOCH + timedelta(microseconds=micros), column)
-
-    return read
-
-
-def _zoned(value: object, column: Column) -> str | None:
-    """Reads a zoned time, with the spelling of `cdc_assets.formats.values`."""
-    if not (isinstance(value, str) and _ZONED.fullmatch(value) and _is_day(value[:10])):
-        return None
-    return _text_of(datetime.fromisoformat(value).astimezone(UTC), column)
-
-
-def _text_of(at: datetime, column: Column) -> str | None:
-    """Formats an instant; None for a time of day, which is stored as a number."""
-    text = at.strftime("%Y-%m-%d %H:%M:%S.%f").rjust(26, "0")
-    match column.type:
-        case Primitive.TIMESTAMPTZ:
-            return f"{text}+00:00"
-        case Primitive.TIMESTAMP:
-            return text
-        case _:
-            return None
-
-
-def _micros_since(value: object, column: Column) -> str | None:
-    """Reads microseconds; those since midnight are a number in the lake too."""
-    read = _scaled(1) if column.type is Primitive.LONG else _moment(1000)
-    return read(value, column)
-
-
-def _scaled(micros_of_one: int) -> Callable[[object, Column], str | None]:
-    def read(value: object, _: Column) -> str | None:
-        if isinstance(value, bool) or not isinstance(value, int):
-            return None
-        return _integer(str(value * micros_of_one), 64)
-
-    return read
-
-
-_WIRES: Final[dict[Wire, Callable[[object, Column], str | None]]] = {
-    **dict.fromkeys((Wire.INT, Wire.LONG, Wire.FLOAT, Wire.DOUBLE), _number),
-    Wire.BOOLEAN: _truth,
-    Wire.STRING: _text,
-    Wire.DECIMAL_TEXT: _text,
-    Wire.DECIMAL_BYTES: _unscaled,
-    Wire.BYTES_BASE64: _bytes,
-    Wire.EPOCH_DAYS: _days,
-    Wire.EPOCH_MILLIS: _moment(1_000_000),
-    Wire.EPOCH_MICROS: _micros_since,
-    Wire.EPOCH_NANOS: _moment(1),
-    Wire.ISO_ZONED: _zoned,
-    Wire.MILLIS_OF_DAY: _scaled(1000),
-}

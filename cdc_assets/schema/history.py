@@ -23,6 +23,7 @@ from cdc_assets.schema.ddl import (
     ColumnChange,
     ColumnChangeKind,
     Ddl,
+    Given,
     Relation,
     TableChange,
     TableChangeKind,
@@ -68,6 +69,7 @@ class History:
         numbers: of the table's present columns, by name.
         former: of former names of columns, and of dropped columns.
         last: the highest number assigned.
+        given: of columns that a statement added, by number, the value of the rows there were.
         is_there: false once the table was dropped or renamed.
         was: the table that was given this name; None if none was.
         became: the table's new name; None while it is there, and if it was dropped.
@@ -79,6 +81,7 @@ class History:
     numbers: Mapping[str, int] = field(default_factory=dict[str, int])
     former: Mapping[str, int] = field(default_factory=dict[str, int])
     last: int = 0
+    given: Mapping[int, Given] = field(default_factory=dict[int, Given])
     is_there: bool = True
     was: Relation | None = None
     became: Relation | None = None
@@ -188,7 +191,8 @@ class History:
             broken = Break(broken["at"], broken["why"], place and (place[0], place[1]))
         names = (said.pop(name, None) for name in _NAMES)
         was, became = (Relation(**each) if each else None for each in names)
-        return cls(**said, next=offsets, was=was, became=became, broken=broken)
+        given = {int(number): Given(**each) for number, each in said.pop("given", {}).items()}
+        return cls(**said, next=offsets, was=was, became=became, broken=broken, given=given)
 
     def with_columns(
         self,
@@ -205,13 +209,14 @@ class History:
             are_new: whether columns that did not exist before are new even if others are gone.
                 Otherwise they may be the gone ones under another name, and they get no number.
         """
-        columns = _Columns(dict(self.numbers), dict(self.former), self.last)
+        columns = _Columns(dict(self.numbers), dict(self.former), self.last, dict(self.given))
         for change in changes:
             columns.apply(change)
         if names is not None:
             columns.settle(names, are_new=are_new)
         former = {name: n for name, n in columns.former.items() if name not in columns.numbers}
-        return replace(self, numbers=columns.numbers, former=former, last=columns.last)
+        numbers, given = columns.numbers, columns.given
+        return replace(self, numbers=numbers, former=former, last=columns.last, given=given)
 
     def with_break(self, ddl: Ddl, why: str, place: tuple[int, int] | None = None) -> History:
         """Records a break by a statement that no row's change reflects."""
@@ -311,6 +316,7 @@ class _Columns:
     numbers: dict[str, int]
     former: dict[str, int]
     last: int
+    given: dict[int, Given]
 
     def apply(self, change: ColumnChange) -> None:
         """Applies a change; an unknown column existed before the first statement."""
@@ -318,6 +324,8 @@ class _Columns:
             case ColumnChangeKind.ADDED:
                 if self._taken(change.name) is None:
                     self.numbers[change.name] = self._number()
+                    if change.given is not None:
+                        self.given[self.last] = change.given
             case ColumnChangeKind.DROPPED:
                 self._end(change.name)
             case ColumnChangeKind.RENAMED if (now := self._renamed_already(change)) is not None:

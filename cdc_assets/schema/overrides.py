@@ -17,6 +17,7 @@ from cdc_assets.schema.types import (
     Column,
     ColumnType,
     Decimal,
+    Existing,
     ListOf,
     Primitive,
     UnmappedColumn,
@@ -148,10 +149,9 @@ def _bounded(column: Column | UnmappedColumn, type_: Decimal) -> Column | Unmapp
 def as_digest(column: Column) -> Column:
     """Returns a column of whose values the lake has only a digest."""
     detail = replace(column.detail or WireDetail(), mask=True)
-    existing = UNTOLD if column.existing else None
     comment = "SHA-256 of the value"
     digest = replace(column, type=Primitive.STRING, comment=comment, detail=detail)
-    return replace(digest, existing=existing)
+    return replace(digest, existing=_untold(column))
 
 
 def _masked(column: Column | UnmappedColumn) -> Column | UnmappedColumn:
@@ -180,8 +180,14 @@ def _typed(
         element_wire,
         column.comment,
         detail=_detail(column, spec) if isinstance(column, Column) else None,
-        existing=UNTOLD if isinstance(column, Column) and column.existing else None,
+        existing=_untold(column) if isinstance(column, Column) else None,
     )
+
+
+def _untold(column: Column) -> Existing | None:
+    """Returns the value of older rows in a column that is stored otherwise: it is not known."""
+    is_empty = column.existing is None or column.existing.is_empty
+    return column.existing if is_empty else UNTOLD
 
 
 def _detail(column: Column, spec: TypeSpec) -> WireDetail | None:

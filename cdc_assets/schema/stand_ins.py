@@ -42,6 +42,11 @@ UNBOUNDED: Final = StoredAs(
 )
 """A decimal without precision."""
 
+AS_TEXT: Final = StoredAs(
+    Primitive.STRING, Wire.STRING, comment=UNBOUNDED.comment, detail=WireDetail(number=True)
+)
+"""The same with the connector's ``decimal.handling.mode=string``."""
+
 DURATION: Final = StoredAs(
     Primitive.LONG,
     Wire.LONG,

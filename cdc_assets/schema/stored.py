@@ -55,8 +55,8 @@ def _column_document(column: Column) -> dict[str, object]:
         document["unchanged_marker"] = True
     if column.absent:
         document["absent"] = True
-    if column.detail is not None:
-        document["detail"] = _detail_document(column.detail)
+    if column.detail is not None and (detail := _detail_document(column.detail, column.wire)):
+        document["detail"] = detail
     if column.existing is not None:
         document["existing"] = {"text": column.existing.text, "id": column.existing.id}
     if identity := _identity_document(column.identity):
@@ -75,14 +75,15 @@ def _identity_document(identity: Identity) -> dict[str, object]:
     return {name: value for name, value in given.items() if value}
 
 
-def _detail_document(detail: WireDetail) -> dict[str, object]:
+def _detail_document(detail: WireDetail, wire: Wire) -> dict[str, object]:
     given: dict[str, object] = {
-        "labels": list(detail.labels),
+        "labels": [] if wire is Wire.STRING else list(detail.labels),
         "zone": detail.zone,
         "width": detail.width,
         "bits": detail.bits,
         "mask": detail.mask,
         "least": detail.least,
+        "number": detail.number,
     }
     told = {name: value for name, value in given.items() if value}
     return told if detail.scale is None else {**told, "scale": detail.scale}
@@ -118,5 +119,6 @@ def _identity(document: dict[str, Any]) -> Identity:
 def _detail(document: dict[str, Any]) -> WireDetail:
     labels = tuple(document.get("labels", ()))
     numbers = {name: document.get(name, 0) for name in ("width", "bits", "least")}
-    scale, mask = document.get("scale"), document.get("mask", False)
-    return WireDetail(labels, document.get("zone", ""), **numbers, scale=scale, mask=mask)
+    flags = {name: document.get(name, False) for name in ("mask", "number")}
+    zone = document.get("zone", "")
+    return WireDetail(labels, zone, **numbers, **flags, scale=document.get("scale"))

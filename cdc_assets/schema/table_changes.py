@@ -11,9 +11,15 @@ from cdc_assets.schema.types import Column, ColumnType, TableSchema
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """A new column, optional, added after the others."""
+    """A new column, optional, added after the others.
+
+    Attributes:
+        column: without a value for older rows if they stay empty.
+        stays_empty: whether older rows may have a value at the source, which nothing tells.
+    """
 
     column: Column
+    stays_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +101,9 @@ def _with_value(column: Column) -> str:
 
 def _described(change: Change) -> str:
     match change:
-        case Added(column):
-            return f"add {column.name} {column.type}{_with_value(column)}"
+        case Added(column, stays_empty):
+            empty = ", empty in older rows: nothing tells what they have" if stays_empty else ""
+            return f"add {column.name} {column.type}{_with_value(column)}{empty}"
         case Widened(column):
             return f"widen {column.name} to {column.type}"
         case Renamed(column, was):

@@ -122,13 +122,18 @@ class WireDetail:
     """Facts beside the wire encoding that decoding needs.
 
     Attributes:
-        labels: of an enumeration or a set, in the order of their declaration.
+        labels: of an enumeration or a set, in the order of their declaration. A text that arrives
+            with them is one of them; the list is the record's own, and not stored with the table.
+        many: whether such a text holds any number of them, with commas between them.
+        is_closed: whether there are no others. PostgreSQL's connector learns of new ones when it
+            starts; until then they come with the old list, and only numbers are no labels.
+        number: whether a text is a number: Debezium has words of its own for NaN and infinities.
         zone: the zone of text without an offset: an IANA name or ``+hh:mm``.
         width: bytes of a value of fixed width, which arrives without its trailing zero bytes;
             0 if values arrive whole.
         least: bytes that a value has at least, if its width is not told.
         scale: digits after the point of a decimal's bytes; None for those of its type, or none.
-        bits: number of bits of a bit string that is stored as text.
+        bits: number of bits of a bit string, where that is known.
         mask: whether the lake has only a digest of the values.
     """
 
@@ -139,6 +144,9 @@ class WireDetail:
     bits: int = 0
     mask: bool = False
     least: int = 0
+    many: bool = False
+    is_closed: bool = False
+    number: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +177,12 @@ class Existing:
     Attributes:
         text: of the lake's value; None if unknown.
         id: of this addition of a column: a publish names those whose older rows have the value.
+        is_empty: whether older rows stay empty for that; else an unknown value stops the table.
     """
 
     text: str | None
     id: str = ""
+    is_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)

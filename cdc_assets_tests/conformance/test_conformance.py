@@ -35,9 +35,6 @@ FILES = sorted(CASES.rglob("*.json")) if CASES.is_dir() else []
 PENDING = {
     "canal-alter-of-many-clauses": "a list of columns in ADD COLUMN is not read",
     "canal-types-by-configuration": "Spark fails on types that only the configuration tells",
-    "decimal-format-numeric": "a decimal that is a JSON number is rejected",
-    "first-record-is-a-delete": "an envelope without a schema is no dialect",
-    "mysql-current-timestamp-default": "older rows get the placeholder of a function",
     "ogg-table-without-schema": "a table without a schema is passed over",
     "pg-message-key-columns": "a key that is not the row's identity is taken for it",
     "routed-two-tables-one-topic": "two tables in one topic become one",

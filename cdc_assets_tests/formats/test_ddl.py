@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.formats.ddl import read_statement
-from cdc_assets.schema.ddl import Relation, TableChangeKind
+from cdc_assets.schema.ddl import Given, Relation, TableChangeKind
 
 pytestmark = pytest.mark.unit
 
@@ -233,3 +233,52 @@ def test_a_renamed_table_is_told_by_either_name_and_a_dropped_database_by_each_t
 ))  # fmt: skip
 def test_no_text_raises(text: str) -> None:
     read_statement(text, "mysql", "shop")
+
+
+NOTHING, IMPLIED = Given(), Given(is_implied=True)
+
+
+@pytest.mark.parametrize(
+    ("column", "found"),
+    [
+        ("int NOT NULL DEFAULT 5", Given("5")),
+        ("decimal(5,2) DEFAULT -1.5", Given("-1.5")),
+        ("decimal(5,2) DEFAULT '0.00'", Given("0.00")),
+        ("varchar(9) CHARACTER SET utf8mb4 DEFAULT 'it''s' NOT NULL COMMENT 'c'", Given("it's")),
+        ("tinyint(1) DEFAULT true", Given("1")),
+        ("datetime DEFAULT '2020-01-01 00:00:00'", Given("2020-01-01 00:00:00")),
+        ("int", NOTHING),
+        ("enum('a','b') NULL", NOTHING),
+        ("text DEFAULT NULL", NOTHING),
+        ("bigint unsigned NOT NULL", IMPLIED),
+        ("timestamp DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP", None),
+        ("timestamp", None),
+        ("datetime(6) DEFAULT now(6)", None),
+        ("datetime DEFAULT '2020-01-01 00:00:00' ON UPDATE now()", None),
+        ("datetime DEFAULT '2020-01-01 00:00:00.6'", None),
+        ("varchar(36) DEFAULT (uuid())", None),
+        ("int DEFAULT (1 + 1)", None),
+        ("bigint DEFAULT nextval(s)", None),
+        ("int AS (b + 1) STORED", None),
+        ("int AUTO_INCREMENT UNIQUE", None),
+        ("bit(8) DEFAULT 101", None),
+        ("enum('a','b') NOT NULL", None),
+        ("enum('a','b') DEFAULT 'B'", None),
+        ("json NOT NULL", None),
+        ("year DEFAULT 70", None),
+        ("float(7,3) DEFAULT 1.23456", None),
+        ("double DEFAULT 1e3", None),
+        ("varchar(9) DEFAULT 'a\\nb'", None),
+        ("char(9) DEFAULT 'a '", None),
+    ],
+)
+def test_the_value_of_older_rows_is_told_by_a_constant_alone(
+    column: str, found: Given | None
+) -> None:
+    (change,) = read_statement(f"ALTER TABLE t ADD COLUMN c {column}", "mysql", "shop").changes
+    assert [each.given for each in change.columns] == [found]
+
+
+def test_a_default_of_sql_server_tells_nothing_of_older_rows() -> None:
+    (change,) = read_statement("ALTER TABLE t ADD c int DEFAULT 5", "tsql", "dbo").changes
+    assert [each.given for each in change.columns] == [None]

@@ -8,8 +8,9 @@ import pytest
 
 from cdc_assets.formats.debezium.inline import PAYLOAD, SCHEMA, front_of, known_text
 from cdc_assets.formats.spark_hash import spark_hash
+from cdc_assets.log.kinds import TopicKind
 from cdc_assets_tests.formats.debezium import debezium_json
-from cdc_assets_tests.formats.decoding import Bytes, decoded, table_of
+from cdc_assets_tests.formats.decoding import TABLE, Bytes, decoded, raw, table_of
 from cdc_assets_tests.pipeline import Session
 
 
@@ -79,6 +80,58 @@ def test_a_record_is_the_same_read_with_its_schema_and_without(spark: Session, k
                if rows[0]["reject"] is None]  # fmt: skip
     assert {"good", "a payload like a schema"} <= set(is_read)
     assert not {"cut off", "not UTF-8", "half a character"} & set(is_read)
+
+
+NOTHING = (b'{"schema":null,"payload":null}', b'{"schema": null, "payload": null}')
+ROW = json.dumps({"id": 1, "name": "a", "__op": "c"})
+FIRST = {
+    "inline": (GOOD, value(KNOWN, payload(id=1, name="a"))),
+    "bare": (payload(id=1, name="a").encode(), payload(id=1, name="a").encode()),
+    "flat": (ROW.encode(), ROW.encode()),
+}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("dialect", FIRST)
+def test_a_value_with_a_schema_that_is_null_is_the_value(spark: Session, dialect: str) -> None:
+    first, same = FIRST[dialect]
+    event = ROW if dialect == "flat" else payload(id=1, name="a")
+    around = f'{{"schema":null,"payload":{event}}}'.encode()
+    odd = (around[:-1], b'{"schema":null,"payload":7}')
+    fmt = debezium_json()
+    records = [Bytes(b'{"id":1}', each) for each in (same, around, *NOTHING, *odd)]
+    found = decoded(spark, fmt, table_of(fmt, [Bytes(b'{"id":1}', first)], ("id",)), records)
+    (plain,), (wrapped,) = found[0], found[1]
+    assert (wrapped["op"], wrapped["row"], wrapped["reject"]) == ("c", plain["row"], None)
+    assert [(found[n][0]["op"], found[n][0]["reject"]) for n in (2, 3)] == [("tombstone", None)] * 2
+    assert all(found[n][0]["reject"] for n in (4, 5))
+
+
+@pytest.mark.spark
+def test_a_record_without_a_schema_has_the_tables_columns_or_is_rejected(spark: Session) -> None:
+    rows = ({"id": 1, "name": "a"}, {"id": 1, "name": "a", "more": "b"}, {"id": 1}, {"name": "a"})
+    values = [f'{{"schema":null,"payload":{payload(**row)}}}'.encode() for row in rows]
+    fmt, key = debezium_json(), b'{"id":1}'
+    table = table_of(fmt, [Bytes(key, GOOD)], ("id",))
+    found = decoded(spark, fmt, table, [Bytes(key, GOOD), *(Bytes(key, each) for each in values)])
+    rejected = [found[n][0]["reject"] for n in range(5)]
+    assert rejected[:2] == [None, None]
+    assert all("other columns than the table" in each for each in rejected[2:])
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("op", ["c", "d"])
+def test_the_first_record_describes_a_table_in_spite_of_a_schema_that_is_null(op: str) -> None:
+    image = {"id": 7, "name": "x"}
+    event = {"op": op, "before": None, "after": None, "source": {}}
+    event["before" if op == "d" else "after"] = image
+    text = json.dumps({"schema": None, "payload": event}).encode()
+    fmt = debezium_json()
+    records = raw([Bytes(None, text), Bytes(b'{"id":7}', NOTHING[0])])
+    found = fmt.look(records, TABLE)
+    assert (found.events, found.dialect, found.rows) == (1, "bare", (image,))
+    assert [fmt.kind(each) for each in records] == [TopicKind.CHANGES, TopicKind.EMPTY]
+    assert fmt.mark(records[1], only_partition=True) is None
 
 
 @pytest.mark.unit

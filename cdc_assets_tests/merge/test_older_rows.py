@@ -33,7 +33,8 @@ def newer(id_: int, lsn: int, n: int | None, *, op: str = "c") -> Message:
 def test_a_default_is_in_older_rows_and_in_records_from_before_it(
     pipeline: Make, step: str
 ) -> None:
-    table = start(pipeline, older(1, 10), older(2, 20))
+    told = {TABLE: {"columns": {"n": {"existing": "5"}}}}
+    table = start(pipeline, older(1, 10), older(2, 20), tables=told)
     table.produce(TABLE, [newer(2, 40, None, op="u"), newer(3, 50, 8), older(4, 30)])
     with faults(Fault(step, How.DEATH)), pytest.raises(Death):
         table.merge(TABLE)
@@ -48,10 +49,19 @@ def test_a_default_is_in_older_rows_and_in_records_from_before_it(
 
 @profiles.in_soak
 def test_a_default_that_looks_like_a_variable_is_a_text(pipeline: Make) -> None:
-    table = start(pipeline, older(1, 10))
     greeting = "Hello ${name}, ${env:PATH}"
+    told = {TABLE: {"columns": {"greeting": {"existing": greeting}}}}
+    table = start(pipeline, older(1, 10), tables=told)
     row = {"id": 2, "name": "y", "greeting": "own"}
-    table.produce(TABLE, [change("c", row, 20, inline=True, defaults={"greeting": greeting})])
+    table.produce(TABLE, [change("c", row, 20, inline=True)])
     table.merge(TABLE)
     found = {key: row["greeting"] for key, row in table.by_key(TABLE).items()}
     assert found == {1: greeting, 2: "own"}
+
+
+def test_a_default_that_only_a_records_schema_tells_is_put_into_no_row(pipeline: Make) -> None:
+    table = start(pipeline, older(1, 10))
+    table.produce(TABLE, [older(3, 15), newer(2, 20, 8), newer(4, 30, None)])
+    table.merge(TABLE)
+    found = {key: row["n"] for key, row in table.by_key(TABLE).items()}
+    assert found == {1: None, 2: 8, 3: None, 4: None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 
 import pytest
@@ -9,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.databases.facts import Facts, numbered
 from cdc_assets.formats.ddl import read_statement
-from cdc_assets.schema.ddl import Ddl, Relation
+from cdc_assets.schema.ddl import Ddl, Given, Relation
 from cdc_assets.schema.history import Break, History
 from cdc_assets.schema.types import Column, Identity, Primitive, TableSchema, Wire
 from cdc_assets_tests.toy.profiles import examples
@@ -139,8 +141,26 @@ def test_what_may_be_a_rename_gets_no_number() -> None:
 def test_a_history_is_read_as_it_was_written() -> None:
     full = History("t", {0: 7, 2: 1}, {"a": 1}, {"b": 2}, 2, is_there=False, broken=Break("x", "y"))
     placed = History("t", broken=Break("x", "y", (3, 9)))
-    for each in (History(), full, placed):
+    given = History("t", numbers={"a": 1}, last=1, given={1: Given("5"), 2: Given(is_implied=True)})
+    for each in (History(), full, placed, given):
         assert History.from_json(each.to_json()) == each
+    older = json.loads(full.to_json())
+    del older["given"]
+    assert History.from_json(json.dumps(older)) == full
+
+
+@pytest.mark.unit
+def test_older_rows_have_what_the_statement_gave_not_the_present_default() -> None:
+    names = ("id", "name", "age", "score", "note")
+    added = event("ALTER TABLE people ADD score int DEFAULT 5, ADD note text", *names)
+    renamed = event("ALTER TABLE people RENAME COLUMN score TO points")
+    history = told(MADE, added, renamed)
+    now = {name: Facts(existing="7") for name in ("points", "note", "name")}
+    found = numbered(now, history)
+    assert (found["points"].existing, found["note"].existing) == ("5", None)
+    assert found["score"].existing == "5", "by its former name, too"
+    assert found["name"].existing == "7"
+    assert numbered({}, history)["name"].tells_rows is False
 
 
 @pytest.mark.unit

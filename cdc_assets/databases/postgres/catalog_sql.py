@@ -76,11 +76,12 @@ WITH RECURSIVE wanted AS (
     SELECT a.attrelid, jsonb_object_agg(a.attname, jsonb_build_object(
         'number', a.attnum,
         'existing', CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1] END,
-        'is_untold', NOT a.atthasmissing AND (a.atthasdef OR a.attidentity <> '')
-                     AND w.is_rewritten
+        'is_untold', NOT a.atthasmissing AND w.is_rewritten AND
+                     (a.atthasdef OR a.attidentity <> '' OR d.typdefault IS NOT NULL)
     )) AS facts
     FROM wanted w
     JOIN pg_attribute a ON a.attrelid = w.oid AND a.attnum > 0 AND NOT a.attisdropped
+    LEFT JOIN pg_type d ON d.oid = a.atttypid AND d.typtype = 'd'
     GROUP BY a.attrelid
 ), partitions AS (
     SELECT l.parent AS oid, jsonb_agg(jsonb_build_array(l.nspname, l.relname)) AS leaves

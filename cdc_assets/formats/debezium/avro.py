@@ -217,7 +217,7 @@ class DebeziumAvro(Format):
             described = self._of_value(record)
             if texts[Side.VALUE] is None or described is None:
                 return None
-            return Written(described, number, text)
+            return Written(layout.exactly(described), number, text)
         if record.value is None and texts[Side.KEY] is not None:
             return Written(Described(()), number, text, is_of_key=True)
         return None

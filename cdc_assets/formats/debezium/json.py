@@ -15,7 +15,12 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.formats.debezium.added_fields import AddedFields
 from cdc_assets.formats.debezium.dialects import CloudEvents, Dialect, Documents, Enveloped, Flat
 from cdc_assets.formats.debezium.dialects.cloudevents import is_cloud_event
-from cdc_assets.formats.debezium.dialects.dialect import is_object, opened, unwrapped
+from cdc_assets.formats.debezium.dialects.dialect import (
+    is_nothing,
+    is_object,
+    opened,
+    unwrapped,
+)
 from cdc_assets.formats.debezium.inline import known_text
 from cdc_assets.formats.debezium.kinds import kind_of_event, kind_of_row
 from cdc_assets.formats.debezium.marks import ended_of, mark_of
@@ -103,6 +108,8 @@ class DebeziumJson(Format):
 
     def kind(self, record: RawRecord) -> TopicKind:
         """Classifies the record, with or without a schema around it."""
+        if is_nothing(record.value):
+            return TopicKind.EMPTY
         document = read_json(record.value)
         if not isinstance(document, dict):
             return TopicKind.UNREADABLE
@@ -131,7 +138,8 @@ class DebeziumJson(Format):
         rows = tuple(row for each in told if (row := _row(each)))
         columns = frozenset(name for row in rows for name in row)
         sources = tuple(s for each in events if isinstance(s := each.get("source"), dict))
-        first = told[0] if told else _Told(self._enveloped, {}, is_inline=False, schema=None)
+        nothing = _Told(self._enveloped, {}, is_inline=False, schema=None)
+        first = next((each for each in told if each.is_inline), told[0] if told else nothing)
         dialect = first.dialect
         return Sample(
             count=len(records),
@@ -167,7 +175,7 @@ class DebeziumJson(Format):
 
     def mark(self, raw: RawRecord, *, only_partition: bool) -> LogRecord | None:
         """Reads ``transaction`` and ``source``."""
-        if raw.value is None:
+        if is_nothing(raw.value):
             return None
         document = read_object(raw.value)
         told = self._told(document)
@@ -188,7 +196,8 @@ class DebeziumJson(Format):
         self, raw: DataFrame, layout: Layout, table: TableName, writers: Mapping[int, str]
     ) -> DataFrame:
         """Numbers the records; of a known schema they lose its text."""
-        return self._records(layout).numbered(raw, writers)
+        records = self._records(layout)
+        return records.numbered(records.plain(raw), writers)
 
     def schema_carrier(self, layout: Layout) -> Expression:
         """Returns the schema alone, in an object of its own."""
@@ -202,7 +211,8 @@ class DebeziumJson(Format):
         if not dialect.is_schema(schema):
             return None
         number = None if text is None else spark_hash(text)
-        return Written(dialect.table(schema, ()), number, known_text(record.value))
+        described = layout.exactly(dialect.table(schema, ()))
+        return Written(described, number, known_text(record.value))
 
     # ── all records, on Spark ────────────────────────────────────────────────────────────
 
@@ -218,7 +228,8 @@ class DebeziumJson(Format):
         self, raw: DataFrame, layout: Layout, order: Order, writers: Mapping[int, str]
     ) -> DataFrame:
         """Parses only the parts about the source."""
-        return self._records(layout).sources(raw, order)
+        records = self._records(layout)
+        return records.sources(records.plain(raw), order)
 
     # ── dialects ─────────────────────────────────────────────────────────────────────────
 

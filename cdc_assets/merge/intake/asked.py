@@ -92,10 +92,9 @@ class Asked:
         merged into one each have their own numbers, so all numbers are 0 there.
         """
         table = self.table(entry)
-        numbers = self.history.known if self.history else {}
-        if table is None and not numbers:
+        if table is None and not (self.history and self.history.known):
             return None
-        found = numbered(table.facts if table is not None else {}, numbers)
+        found = numbered(table.facts if table is not None else {}, self.history)
         if entry.shard is not None:
             return {name: replace(each, number=0) for name, each in found.items()}
         return found

@@ -89,6 +89,7 @@ class TypeSource:
         for warning in described.warnings:
             _log.warning("table=%s: %s", entry.table, warning)
         schema = self._exact(entry, described).with_absent(self._given_up(entry))
+        require_told(entry, samples.inexact(schema))
         keyed = samples.is_keyed_by(schema.key)
         split = not (keyed or set(schema.key) <= set(described.key))
         form = samples.key_form(schema.key)

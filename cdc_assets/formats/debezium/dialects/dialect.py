@@ -10,13 +10,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar, Final, cast
 
 from cdc_assets.changes.json_text import read_object
 from cdc_assets.formats.debezium.inline import schema_text
 from cdc_assets.formats.sample import JsonObject
 from cdc_assets.schema.connect import ConnectSchema, is_key_schema
 from cdc_assets.schema.described import Described
+
+_NULL_PAYLOAD: Final = (b"null}", b"null }")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +91,28 @@ class Dialect(ABC):
 
 
 def opened(document: JsonObject) -> Opened:
-    """Unwraps ``{"schema": …, "payload": …}``, if wrapped; a payload that is no object is empty."""
+    """Unwraps ``{"schema": …, "payload": …}``, if wrapped; a payload that is no object is empty.
+
+    A converter with schemas writes a schema that is null around values that have none.
+    """
     if not {"schema", "payload"} <= document.keys():
         return Opened(document)
-    payload = document["payload"]
+    payload, schema = document["payload"], document["schema"]
     body = cast("JsonObject", payload) if isinstance(payload, dict) else {}
-    return Opened(body, is_wrapped=True, schema=document["schema"])
+    return Opened(body, is_wrapped=schema is not None, schema=schema)
+
+
+def is_nothing(text: bytes | None) -> bool:
+    """Returns whether a value is none: as such, as ``null``, or with a schema around that.
+
+    Converters before Kafka 2.2 write a tombstone as ``{"schema": null, "payload": null}``.
+    """
+    if text is None or text.strip() == b"null":
+        return True
+    document = read_object(text) if text.rstrip().endswith(_NULL_PAYLOAD) else {}
+    if document.keys() != {"schema", "payload"} or document["payload"] is not None:
+        return False
+    return document["schema"] is None or isinstance(document["schema"], dict)
 
 
 def unwrapped(text: bytes | None) -> JsonObject:

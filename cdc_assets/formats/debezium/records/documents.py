@@ -39,7 +39,8 @@ class DocumentRecords(EnvelopedRecords):
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
         """Returns the envelope of documents whose ``_id`` is the record's key."""
         payload = document.getField(PAYLOAD)
-        op = F.when(F.col("value").isNull(), TOMBSTONE).otherwise(payload.getField("op"))
+        is_nothing = F.col("value").isNull() | self.is_nothing(document)
+        op = F.when(is_nothing, TOMBSTONE).otherwise(payload.getField("op"))
         id_ = json_object(StructType([StructField("id", StringType())])).getField("id")
         rejected = rejection(document, op, spec, _NO_OP)
         is_partial = (op == "u") & payload.getField("after").isNull()

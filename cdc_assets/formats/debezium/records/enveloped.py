@@ -69,7 +69,8 @@ class EnvelopedRecords(Records):
             paths: of its images; ``after`` only of records without a schema.
             spec: of the table.
         """
-        op = F.when(F.col("value").isNull(), TOMBSTONE).otherwise(payload.getField("op"))
+        is_nothing = F.col("value").isNull() | self.is_nothing(document)
+        op = F.when(is_nothing, TOMBSTONE).otherwise(payload.getField("op"))
         after, before = payload.getField("after"), payload.getField("before")
         logged = F.json_object_keys(F.get_json_object(value_text(), paths.before))
         unlike = self._unlike(after, op, paths, spec)
@@ -85,7 +86,10 @@ class EnvelopedRecords(Records):
             record_key=record_key(spec),
             source=payload.getField("source"),
             ordinal=common.ordinal(payload, spec),
-            reject=rejection(document, op, spec, _NO_OP),
+            reject=F.coalesce(
+                rejection(document, op, spec, _NO_OP),
+                self.unlike(paths.before.replace("before", "after"), op.isin(*ROW_OPS), spec),
+            ),
             other_table=no_text(),
             unknown=unlike[0],
             absent=unlike[1],

@@ -20,13 +20,12 @@ from cdc_assets.formats.debezium.usual_layout import usual_row
 from cdc_assets.formats.envelope import Envelope, Image, if_any, no_names, no_text
 from cdc_assets.formats.lacking import lacks, named_now, texts
 from cdc_assets.formats.order import Order
-from cdc_assets.formats.record_json import PAYLOAD, is_readable, parsed, value_text, within_object
+from cdc_assets.formats.record_json import PAYLOAD, parsed, value_text, within_object
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, ReadSpec, wire_struct
 from cdc_assets.formats.values import wire_type
 
 _ALWAYS: Final = frozenset({"ts_ms", "ts_us", "snapshot"})
 _NO_OP: Final = "not a row, or one of which __deleted says neither true nor false"
-_NOTHING: Final = "null"
 
 
 class FlatRecords(Records):
@@ -64,7 +63,10 @@ class FlatRecords(Records):
             record_key=_record_key(spec),
             source=self._source(row, is_read, spec),
             ordinal=F.lit(None).cast("bigint"),
-            reject=rejection(document, op, spec, _NO_OP),
+            reject=F.coalesce(
+                rejection(document, op, spec, _NO_OP),
+                self.unlike(f"$.{PAYLOAD}", op.isin(*ROW_OPS), spec),
+            ),
             other_table=no_text(),
             unknown=unlike[0],
             absent=unlike[1],
@@ -83,6 +85,11 @@ class FlatRecords(Records):
         }
         source = F.struct(*(value.alias(name) for name, value in found.items()))
         return raw.select("partition", "offset", "timestamp", source.alias("source"))
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The added fields."""
+        return tuple(sorted(self._added.names))
 
     def _text(self) -> Expression:
         return within_object(value_text()) if self._schemas is None else self._schemas.rest()
@@ -114,18 +121,13 @@ class FlatRecords(Records):
         op, deleted = self._field(row, self._added.op, spec), self._field(row, DELETED, spec)
         return (
             F.when(F.col("value").isNull(), TOMBSTONE)
-            .when(is_readable(document) & row.isNull() & self._is_nothing(), TOMBSTONE)
+            .when(self.is_nothing(document), TOMBSTONE)
             .when(row.isNull(), no_text())
             .when(op == "t", "no operation of a row")
             .when(op.isNotNull(), op)
             .when(deleted == "true", "d")
             .when(deleted.isNull() | (deleted == "false"), "u")
         )
-
-    def _is_nothing(self) -> Expression:
-        if self._schemas is None:
-            return F.trim(value_text()) == _NOTHING
-        return self._schemas.rest() == f'{{"{PAYLOAD}":{_NOTHING}}}'
 
     def _source(self, row: Expression, is_read: Expression, spec: ReadSpec) -> Expression:
         """Returns the source; without a position in its order if a part of that is missing."""

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import Final
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_assets.formats.debezium.records.schemas import Schemas
-from cdc_assets.formats.envelope import Envelope
+from cdc_assets.formats.debezium.records.schemas import Schemas, unwrapped
+from cdc_assets.formats.envelope import Envelope, no_text
+from cdc_assets.formats.lacking import named_now, texts
 from cdc_assets.formats.order import Order
+from cdc_assets.formats.record_json import PAYLOAD, is_readable, value_text
 from cdc_assets.formats.spec import ReadSpec
+
+_NOTHING: Final = "null"
+_NO_SCHEMA: Final = "it has no schema, and other columns than the table"
 
 
 class Records(ABC):
@@ -51,6 +57,47 @@ class Records(ABC):
     def numbered(self, raw: DataFrame, writers: Mapping[int, str]) -> DataFrame:
         """Adds the number of the records' schema; in a dialect without, returns them unchanged."""
         return raw if self._schemas is None else self._schemas.numbered(raw, writers)
+
+    def plain(self, raw: DataFrame) -> DataFrame:
+        """Takes a schema that is null from around values, as this dialect has them."""
+        return unwrapped(raw, is_inline=self.is_inline)
+
+    def is_nothing(self, document: Expression) -> Expression:
+        """Returns whether a record's value says that it has none: ``null``, after any schema.
+
+        Args:
+            document: from `cdc_assets.formats.record_json.parsed`.
+        """
+        if self._schemas is None:
+            said = F.trim(value_text()) == _NOTHING
+        else:
+            said = self._schemas.rest() == f'{{"{PAYLOAD}":{_NOTHING}}}'
+        return is_readable(document) & document.getField(PAYLOAD).isNull() & said
+
+    def unlike(self, path: str, is_row: Expression, spec: ReadSpec) -> Expression:
+        """Returns why a record without a schema, among others with one, is none of the table.
+
+        It is read by the table's own schema, which shows neither columns that the record lacks nor
+        columns that the table lacks.
+
+        Args:
+            path: of the row in its JSON.
+            is_row: whether it has one.
+            spec: of the table.
+        """
+        if not self.is_inline:
+            return no_text()
+        names = F.json_object_keys(F.get_json_object(value_text(), path))
+        must = texts((*spec.expected, *spec.schema.key))
+        known = texts((*spec.schema.names, *spec.target.left_out, *self.beside))
+        lacks = F.array_except(must, named_now(names, spec))
+        is_other = (F.size(lacks) > 0) | (F.size(F.array_except(names, known)) > 0)
+        return F.when(F.col("writer").isNull() & is_row & is_other, _NO_SCHEMA)
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Fields of a row that are no columns."""
+        return ()
 
     def schema_alone(self) -> Expression:
         """Returns the part of a value that identifies its schema."""

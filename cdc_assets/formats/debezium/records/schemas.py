@@ -20,6 +20,9 @@ _MOST_FRONTS: Final = 8
 """Each is sent with every statement, and each record is compared with one after another."""
 _LONGEST: Final = 2**31 - 1
 
+_NO_SCHEMA: Final = (b'{"schema":null,', b'{"schema": null,')
+_BEFORE_PAYLOAD: Final = r'^\{"schema": ?null,\s*+"payload":\s*+'
+
 
 class Schemas(ABC):
     """The location of the schema in the records of a dialect."""
@@ -110,6 +113,27 @@ class InData(Schemas):
             & _front().contains(DATA)
             & _front().endswith("}")
         )
+
+
+def unwrapped(raw: DataFrame, *, is_inline: bool) -> DataFrame:
+    """Takes the schema from ``{"schema": null, "payload": …}``, whose payload is an object or null.
+
+    A converter with schemas writes it around values without one. A row with two columns of these
+    names is not mistaken for it, unless its payload is an object.
+
+    Args:
+        raw: the records.
+        is_inline: whether the dialect has its values in ``{"payload": …}``.
+    """
+    value = F.col("value")
+    after = F.length(F.regexp_extract(value_text(), _BEFORE_PAYLOAD, 0))
+    inner = F.substring(value, after + 1, F.octet_length(value) - after - 1)
+    is_value = F.startswith(inner, F.lit(b"{")) | (inner == F.lit(b"null"))
+    is_around = (after > 0) & F.endswith(value, F.lit(b"}")) & is_value
+    kept = F.concat(F.lit(b'{"payload":'), inner, F.lit(b"}")) if is_inline else inner
+    begins = F.startswith(value, F.lit(_NO_SCHEMA[0])) | F.startswith(value, F.lit(_NO_SCHEMA[1]))
+    plain = F.when(begins & is_around, kept).otherwise(value)
+    return raw.withColumn("value", plain)
 
 
 def _fronts(writers: Mapping[int, str]) -> dict[int, bytes]:
