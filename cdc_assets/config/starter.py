@@ -162,6 +162,7 @@ _DATABASE: Final = """\
     database:                    # exact types of columns come from its catalog
       kind: {kind}
       dsn: {{env: {variable}}}
+    # connector: {{decimal_handling_mode: string}}   # its modes, if records have no schemas
 """
 
 

@@ -12,6 +12,7 @@ from cdc_assets.devstack.shop.connector import (
     CONNECTOR,
     EXACT,
     EXACT_DATES,
+    EXACT_NUMBERS,
     MARIADB_CONNECTOR,
     connector_config,
     mariadb_connector_config,
@@ -86,6 +87,7 @@ def demo_source(server: Server, stack: LocalStack) -> DemoSource:
                 settings={
                     **connector_config(layout),
                     **EXACT,
+                    **EXACT_NUMBERS,
                     **signal_settings(layout, CONNECTOR),
                 },
                 schema="public",

@@ -69,6 +69,8 @@ POSTGRES = {
     "publication.autocreate.mode": "disabled",
     "heartbeat.interval.ms": "5000",
     "event.converting.failure.handling.mode": "fail",
+    "decimal.handling.mode": "string",
+    "producer.override.max.request.size": "67108864",
     "skipped.operations": "none",
     "key.converter": JSON,
     "value.converter": JSON,
@@ -87,6 +89,7 @@ UNWRAP = {
 }
 FIELDS = {"transforms.flat.add.fields": "op,source.ts_ms,source.lsn"}
 BARE = {"value.converter.schemas.enable": "false"}
+TEXTS = ConnectorConfig(decimal_handling_mode="string")
 
 
 PAGES = Path(__file__).parents[2] / "docs" / "sources"
@@ -143,8 +146,14 @@ EVERY = {
     "snapshot.select.statement.overrides=public.orders": ("snapshot_filtered", "PARTIAL"),
     "snapshot.include.collection.list=public.orders": ("snapshot_filtered", "PARTIAL"),
     "signal.enabled.channels=kafka": ("signals_unanswered", "PARTIAL"),
+    "producer.override.max.request.size=1048576": ("large_records_stop", "PARTIAL"),
+    "producer.override.max.request.size=20000000": None,
 }
 LOSING = {
+    "postgresql": {
+        "decimal.handling.mode=precise": ("numbers_stop", "PARTIAL"),
+        "event.converting.failure.handling.mode=warn": ("conversion_failures", "PARTIAL"),
+    },
     "mysql": {
         "inconsistent.schema.handling.mode=warn": ("events_skipped", "NO"),
         "unavailable.value.placeholder=…": None,
@@ -292,13 +301,14 @@ def test_settings_that_matter_without_a_database_only() -> None:
     nulls = {**POSTGRES, "value.converter.replace.null.with.default": "true"}
     assert said(nulls) == {}
     assert said(nulls, database=False) == {"nulls_replaced": Verdict.PARTIAL}
-    assert said({**POSTGRES, **BARE}, database=False) == {"types_guessed": Verdict.PARTIAL}
+    bare = said({**POSTGRES, **BARE}, database=False, modes=TEXTS)
+    assert bare == {"types_guessed": Verdict.PARTIAL}
     unsigned = {**MARIADB, "bigint.unsigned.handling.mode": "long"}
     assert said(unsigned, database=False) == {"unsigned_as_long": Verdict.PARTIAL}
 
 
 def test_modes_that_are_repeated_in_the_configuration_are_right() -> None:
-    modes = ConnectorConfig(binary_handling_mode="hex")
+    modes = ConnectorConfig(binary_handling_mode="hex", decimal_handling_mode="string")
     assert said({**POSTGRES, **BARE, "binary.handling.mode": "hex"}, modes=modes) == {}
 
 
@@ -525,6 +535,7 @@ def test_a_table_with_an_unlogged_partition_stands_still() -> None:
 
 
 ID, PRICE = rf"{TABLE.table.qualified}\.ID", r".*\.pri[a-z]{1\,2}"
+PRECISE = {**POSTGRES, "decimal.handling.mode": "precise"}
 WARN = {"event.converting.failure.handling.mode": "warn"}
 TEXT = {"decimal.handling.mode": "string"}
 
@@ -532,21 +543,21 @@ TEXT = {"decimal.handling.mode": "string"}
 @pytest.mark.parametrize(
     ("settings", "excluded", "name", "stops"),
     [
-        (POSTGRES, (), "values_not_convertible", False),
-        ({**POSTGRES, **WARN}, (), "values_not_convertible", True),
+        (PRECISE, (), "values_not_convertible", False),
+        ({**PRECISE, **WARN}, (), "values_not_convertible", True),
         (None, (), "values_not_convertible", False),
-        ({**POSTGRES, **WARN, **TEXT}, (), "values_out_of_range", False),
-        ({**POSTGRES, **WARN}, ("price",), None, False),
-        ({**POSTGRES, **WARN, "column.exclude.list": f"x,{PRICE}"}, (), None, False),
-        ({**POSTGRES, **WARN, "column.include.list": ID}, (), None, False),
+        ({**PRECISE, **WARN, **TEXT}, (), "values_out_of_range", False),
+        ({**PRECISE, **WARN}, ("price",), None, False),
+        ({**PRECISE, **WARN, "column.exclude.list": f"x,{PRICE}"}, (), None, False),
+        ({**PRECISE, **WARN, "column.include.list": ID}, (), None, False),
         (
-            {**POSTGRES, **WARN, "column.include.list": f"{ID}, {PRICE}"},
+            {**PRECISE, **WARN, "column.include.list": f"{ID}, {PRICE}"},
             (),
             "values_not_convertible",
             True,
         ),
         (
-            {**POSTGRES, **WARN, "column.include.list": r"\p{Lower}*"},
+            {**PRECISE, **WARN, "column.include.list": r"\p{Lower}*"},
             (),
             "values_not_convertible",
             True,

@@ -114,7 +114,7 @@ SEEDED = {
     ("conversion_failures", ""), ("errors_tolerated", ""), ("truncates_skipped", ""),
     ("snapshot_mode", ""), ("placeholder_differs", ""), ("modes_differ", ""), ("times_cut", ""),
     ("heartbeat", ""), ("columns_left_out", ""), ("slot_dropped", ""), ("transformations", ""),
-    ("publication_operations", ""),
+    ("publication_operations", ""), ("numbers_stop", ""),
     ("nulls_replaced", "defaulted.name"), ("unlogged", "unlogged"),
     ("table_not_published", "unpublished"), ("no_row_identity", "keyless"),
     ("no_transactions", "keyless"), ("refused_table", "late_key"),
@@ -126,7 +126,7 @@ SEEDED = {
     ("topic_missing", "vanished"), ("log_begins_late", "cut"),
     ("records_without_key", "without_keys"), ("table_gone", "gone"),
 }  # fmt: skip
-"""Name and place of each mistake: 34."""
+"""Name and place of each mistake: 35."""
 
 
 @pytest.fixture(scope="module")
@@ -137,8 +137,9 @@ def assessed(stack: LocalStack, stack_config: ReplicationConfig) -> Iterator[Rep
     _topics(admin, "assessed_good", ["fine"])
     _topics(admin, "assessed_bad", TABLES)
     _records(admin, stack.kafka.address)
+    modes = {"assessed_good": {"connector": {"decimal_handling_mode": "string"}}}
     sources = {
-        name: source(name, **database_of(f"{name.upper()}_DSN"))
+        name: source(name, **database_of(f"{name.upper()}_DSN"), **modes.get(name, {}))
         for name in ("assessed_good", "assessed_bad")
     }
     config = beside(stack_config, "assessed", registry="assessed/registry.json", sources=sources)
@@ -195,6 +196,7 @@ def _register(
         "publication.name": name,
         "publication.autocreate.mode": "disabled",
         "event.converting.failure.handling.mode": "fail" if not settings else "warn",
+        "decimal.handling.mode": "string" if not settings else "precise",
     }
     config = connector_config(stack.layout, database=name, prefix=name)
     whole = {**config, **usual, **settings}

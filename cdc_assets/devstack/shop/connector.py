@@ -10,12 +10,15 @@ from cdc_assets.devstack.layout import HOST, StackLayout
 from cdc_assets.devstack.mariadb import CAPTURING_FILE, CAPTURING_USER
 
 CONNECTOR = "shop"
+_LARGEST = str(64 << 20)
 MARIADB_CONNECTOR = "shopmy"
 JSON = Json()
 WITH_SCHEMAS = Json(value_schemas=True)
 """Records contain the types of their columns, so that no catalog has to be asked."""
 EXACT = {"event.converting.failure.handling.mode": "fail"}
 """A value that Debezium cannot convert stops the connector, instead of becoming NULL."""
+EXACT_NUMBERS = {"decimal.handling.mode": "string"}
+"""For PostgreSQL's connector: a NaN arrives as a word, instead of stopping the connector."""
 EXACT_DATES = {"enable.time.adjuster": "false"}
 """For MariaDB's connector: the years 0 to 99 stay unchanged."""
 
@@ -111,6 +114,9 @@ def _common(layout: StackLayout, prefix: str, converter: Converter) -> dict[str,
         "poll.interval.ms": "100",
         "topic.creation.default.partitions": "4",
         "topic.creation.default.replication.factor": "1",
+        # By default one value of a megabyte stops the connector.
+        "topic.creation.default.max.message.bytes": _LARGEST,
+        "producer.override.max.request.size": _LARGEST,
         **converter_settings(layout, converter),
     }
 

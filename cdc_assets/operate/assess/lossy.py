@@ -74,6 +74,13 @@ def _is_not(good: str) -> Callable[[str], bool]:
     return lambda value: value != good
 
 
+def _below(least: int) -> Callable[[str], bool]:
+    return lambda value: value.isdecimal() and int(value) < least
+
+
+_LONGEST_TEXT: Final = 20_000_000
+"""Characters of a single text that Spark's reader of JSON accepts."""
+
 _SKIPS: Final = _is("warn", "skip", "ignore")
 _GIVEN: Final = _is_not("")
 _UNSEEN: Final = "and nobody downstream can tell"
@@ -107,6 +114,22 @@ LOSSY: Final = (
         "conversion_failures", "event.converting.failure.handling.mode", "warn", _is_not("fail"),
         f"a value that Debezium cannot convert becomes NULL, {_UNSEEN}",
         "set event.converting.failure.handling.mode=fail", _ANY - _MONGODB - _YUGABYTE,
+    ),
+    Lossy(
+        "numbers_stop", "decimal.handling.mode", "precise", _is("precise"),
+        "one NaN or infinity in a numeric stops the connector, and with it all of its tables, or "
+        "becomes NULL",
+        "set decimal.handling.mode=string, before tables are made: with "
+        "connector.decimal_handling_mode: string here where records have no schemas, else with "
+        "column.propagate.source.type=.* at the connector", _POSTGRES,
+    ),
+    Lossy(
+        "large_records_stop", "producer.override.max.request.size", "1048576",
+        _below(_LONGEST_TEXT),
+        "a value that makes a record of more than that stops the connector, and with it all of its "
+        "tables, unless the Connect worker sets it higher (producer.max.request.size)",
+        "set producer.override.max.request.size=67108864, and the topics' max.message.bytes "
+        "(topic.creation.default.max.message.bytes for new ones)",
     ),
     Lossy(
         "snapshot_mode", "snapshot.mode", "initial",
