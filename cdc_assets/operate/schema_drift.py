@@ -326,7 +326,7 @@ def _by_records(
     if (gone := _gone(history)) is not None:
         return gone
     stored = _stored(entry, state, history)
-    numbers = numbered({}, history.known if history and not entry.shard else {})
+    numbers = numbered({}, None if entry.shard else history)
     fmt = services.formats[entry.table.source]
     records = services.log.edges([entry.topic]).get(entry.topic, ())
     newest = sorted(records, key=lambda each: (each.timestamp, each.coordinate), reverse=True)
@@ -337,10 +337,16 @@ def _by_records(
             if stored is None or written is None or written.is_of_key:
                 continue
             source = services.config.source(entry.table.source)
-            left = dict.fromkeys((*stored.left_out, *source.overrides(entry.table).excluded), "")
+            overrides = source.overrides(entry.table)
+            left = dict.fromkeys((*stored.left_out, *overrides.excluded), "")
             given = source.laid_over(entry.table, written.described.without(left), whole=False)
-            columns = (c for c in given.columns if isinstance(c, Column))
-            seen = TableSchema(tuple(with_number(c, numbers.get(c.name)) for c in columns))
+            columns = tuple(
+                told(c, numbers.get(c.name), overrides.existing, is_merged=bool(entry.shard),
+                     implies=False)
+                for c in given.columns
+                if isinstance(c, Column)
+            )  # fmt: skip
+            seen = TableSchema(columns)
             mine = stored.of_source
             plan = plan_evolution(mine, seen, source.policy(entry.table))
             drift = _with_dropped(mine, seen, plan, BY_RECORDS)

@@ -15,6 +15,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config.assess import FINDINGS
+from cdc_assets.config.column import ColumnOverrides
 from cdc_assets.config.connector import ConnectorConfig
 from cdc_assets.config.table import TableOverrides
 from cdc_assets.databases.mysql.binlog_settings import BinlogSettings
@@ -534,7 +535,7 @@ def test_a_table_with_an_unlogged_partition_stands_still() -> None:
     ]
 
 
-ID, PRICE = rf"{TABLE.table.qualified}\.ID", r".*\.pri[a-z]{1\,2}"
+ID, PRICE = r"public\.orders\.ID", r".*\.pri[a-z]{1\,2}"
 PRECISE = {**POSTGRES, "decimal.handling.mode": "precise"}
 WARN = {"event.converting.failure.handling.mode": "warn"}
 TEXT = {"decimal.handling.mode": "string"}
@@ -581,7 +582,7 @@ def test_a_value_that_would_become_null_stops_a_first_batch(
     key = PostgresColumn("id", "int8", "bigint", not_null=True)
     column = PostgresColumn("price", "numeric", "numeric(12,2)", modifier=((12 << 16) | 2) + 4)
     found = PostgresTable((key, column), ("id",), ReplicaIdentity.DEFAULT, "")
-    overrides = TableOverrides(columns={each: {"exclude": True} for each in excluded})
+    overrides = TableOverrides(columns={each: ColumnOverrides(exclude=True) for each in excluded})
     connector = Connector("shop", "", settings) if settings is not None else None
     facts = Table(
         found, found.described(ConnectorModes()), overrides=overrides, connector=connector,
