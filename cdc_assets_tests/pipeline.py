@@ -20,6 +20,8 @@ from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge import BatchResult, Replicator, Waiting
 from cdc_assets.merge.intake.shared_reading import SharedReadings
+from cdc_assets.operate.discovery import Discovery, discover
+from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.configuration import beside, source
 from cdc_assets_tests.lake_view import read_rows
@@ -61,6 +63,8 @@ class Pipeline:
     """Tables that lie in a topic of another name."""
     client: dict[str, str] = field(default_factory=dict)
     """What the producer is told beside the usual."""
+    found: dict[str, TableEntry] = field(default_factory=dict)
+    """Tables as `discovered` has found them, instead of by names."""
 
     def __post_init__(self) -> None:
         brokers = self.base.kafka.bootstrap_servers
@@ -124,7 +128,17 @@ class Pipeline:
         assert self.producer.flush(30) == 0
         assert not failed, failed[0]
 
+    def discovered(self) -> Discovery:
+        """Look for tables as the sensor does, and go on with those that are registered."""
+        services = Services(self.config)
+        looked = discover(services)
+        mine = (each for each in looked.registry if each.table.source == self.prefix)
+        self.found = {each.table.qualified: each for each in mine}
+        return looked
+
     def entry(self, table: str) -> TableEntry:
+        if table in self.found:
+            return self.found[table]
         name = TableName(self.prefix, *table.split("."))
         target = self.config.source(self.prefix).lake_name(name)
         topic = self.topic(self.shared.get(table, table))

@@ -58,6 +58,11 @@ class SourceTable(Protocol):
         ...
 
     @property
+    def logs_whole_rows(self) -> bool:
+        """Whether the row before an update is logged as a whole."""
+        ...
+
+    @property
     def facts(self) -> Mapping[str, Facts]:
         """The facts about all columns, by name."""
         ...

@@ -7,10 +7,12 @@ would.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.names import TableName
@@ -58,6 +60,96 @@ def told_apart(messages: DataFrame, fmt: Format, layout: Layout) -> DataFrame:
     is_told = F.col(OVERSIZE).isNull() & (F.col("named") != "")
     told = F.when(is_told, F.col("named")).alias(OF_TABLE)
     return named.select(*(F.col(each) for each in messages.columns), told, rows.alias(OF_ROWS))
+
+
+MOST_LONE: Final = 1_000
+"""So many records without a value are told one by one, if nothing says whose rows they delete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """The records of a range that a table need not be given, where records may name their table.
+
+    Attributes:
+        others: number of changes of each other table, by ``schema.table``.
+        lone: by partition, offsets of records without a value that no delete is right before.
+        has_more: whether there are more of these than `MOST_LONE`, which are then not told.
+    """
+
+    others: Mapping[str, int]
+    lone: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    has_more: bool = False
+
+    def own(self, whose: DataFrame, table: TableName) -> DataFrame:
+        """Returns the records that the table has to read: its own, and those of an unknown table.
+
+        A record without a value names no table. The one right after a delete adds nothing to it.
+
+        Args:
+            whose: as from `whose_are`.
+            table: by the name that records give it.
+        """
+        of_table, value = F.col(OF_TABLE), F.col("value")
+        is_mine = value.isNotNull() & (of_table.isNull() | (of_table == table.qualified))
+        is_lone = value.isNull() & self._is_lone()
+        return whose.where(is_mine | is_lone).drop(OF_TABLE, "is_delete")
+
+    def _is_lone(self) -> Expression:
+        if self.has_more:
+            return F.lit(True)
+        found = F.lit(False)
+        for partition, offsets in self.lone.items():
+            found = found | ((F.col("partition") == partition) & F.col("offset").isin(*offsets))
+        return found
+
+
+def whose_are(raw: DataFrame, fmt: Format, layout: Layout, topic: str) -> DataFrame:
+    """Adds `OF_TABLE` and ``is_delete`` to raw records, for a format that `names_tables`.
+
+    A record that is too large is no known table's.
+    """
+    size = F.octet_length("value") <= fmt.source.batch.max_record_bytes
+    kept = raw.withColumns({"whole": F.col("value"), "value": F.when(size, F.col("value"))})
+    told = fmt.whose(kept, layout, topic)
+    return told.withColumn("value", F.col("whole")).drop("whole")
+
+
+def set_apart(whose: DataFrame, before: DataFrame | None, table: TableName) -> Apart:
+    """Finds out which records of a range are not a table's.
+
+    Args:
+        whose: the records, as from `whose_are`.
+        before: the record before each range, too; None if there are none.
+        table: by the name that records give it.
+    """
+    is_empty = F.col("value").isNull()
+    rows = whose.groupBy(OF_TABLE, is_empty.alias("empty")).count().collect()
+    counted = {(row[OF_TABLE], row["empty"]): row["count"] for row in rows}
+    others = {name: n for (name, _), n in counted.items() if name not in (None, table.qualified)}
+    if not any(empty for _, empty in counted):
+        return Apart(others)
+    return _with_lone(others, whose if before is None else whose.unionByName(before), before)
+
+
+def _with_lone(others: Mapping[str, int], all_: DataFrame, before: DataFrame | None) -> Apart:
+    """Finds the records without a value that do not follow a delete of their key."""
+    in_log = Window.partitionBy("partition").orderBy("offset")
+    slim = all_.select(
+        "partition", "offset", "key", "is_delete", F.col("value").isNull().alias("empty")
+    )
+    was = F.lag(F.struct("key", "is_delete")).over(in_log)
+    told = slim.withColumn("was", was).where("empty")
+    is_paired = F.col("was.is_delete") & F.col("was.key").eqNullSafe(F.col("key"))
+    lone = told.where(~F.coalesce(is_paired, F.lit(False))).select("partition", "offset")
+    if before is not None:
+        lone = lone.join(before.select("partition", "offset"), ["partition", "offset"], "left_anti")
+    rows = lone.limit(MOST_LONE + 1).collect()
+    if len(rows) > MOST_LONE:
+        return Apart(others, has_more=True)
+    found: dict[int, list[int]] = {}
+    for row in rows:
+        found.setdefault(row["partition"], []).append(row["offset"])
+    return Apart(others, {number: tuple(offsets) for number, offsets in found.items()})
 
 
 def _lines(rows: str) -> Expression:

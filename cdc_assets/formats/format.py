@@ -50,6 +50,8 @@ class Format(ABC):
         has_many_rows: whether a record may hold the changes of several rows, which `rows` takes out
             of its document.
         has_many_tables: whether records name their table, so that a topic may hold several.
+        names_tables: whether records may name their table although topics are named after tables: a
+            topic's name is then a guess, and `named` decides.
         has_packets: whether a record is a packet of messages, each with its own table and schema,
             which `opened` takes out of it.
         sends_code: whether reading sends a jar or a file along with the session
@@ -68,6 +70,7 @@ class Format(ABC):
     name: ClassVar[str]
     has_many_rows: ClassVar[bool] = False
     has_many_tables: ClassVar[bool] = False
+    names_tables: ClassVar[bool] = False
     has_packets: ClassVar[bool] = False
     sends_code: ClassVar[bool] = False
     tells_tables: ClassVar[bool] = False
@@ -142,6 +145,19 @@ class Format(ABC):
             source: the source's name.
         """
         return frozenset()
+
+    def half_named(self, record: RawRecord) -> str:
+        """Returns what a change calls its table, of a change that `tables` does not know; or ''."""
+        return ""
+
+    def named(self, record: RawRecord, source: str) -> TableName | None:
+        """Returns the table that a change names, in a format that `names_tables`; None without one.
+
+        Args:
+            record: any record.
+            source: the source's name.
+        """
+        return None
 
     def mark(self, raw: RawRecord, *, only_partition: bool) -> LogRecord | None:
         """Returns a record's mark of its transaction; None for one without a value.
@@ -283,6 +299,17 @@ class Format(ABC):
     @abstractmethod
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
         """Returns the envelope of a record, from its parsed document."""
+
+    def whose(self, raw: DataFrame, layout: Layout, topic: str) -> DataFrame:
+        """Adds ``of_table`` and ``is_delete`` to raw records, in a format that `names_tables`.
+
+        The first is ``schema.table`` of the table that a change names, NULL if it names none or
+        cannot be read; the second is whether it deletes a row.
+
+        Raises:
+            CdcError: if the schemas' store does not answer, or answers wrongly.
+        """
+        raise NotImplementedError(self.name)
 
     def sources(
         self, raw: DataFrame, layout: Layout, order: Order, writers: Mapping[int, str]

@@ -20,6 +20,8 @@ class Layout:
             connector does not send a delete and a create.
         scheme: the scheme of positions.
         key_form: the form of the records' keys.
+        database: the database above the table's schema, as its first records name it; empty if
+            they name none.
     """
 
     dialect: str
@@ -27,6 +29,7 @@ class Layout:
     split_keys: bool = False
     scheme: Scheme = Scheme.OFFSET
     key_form: KeyForm = KeyForm.JSON
+    database: str = ""
 
     def exactly(self, described: Described) -> Described:
         """Returns a description by a record's schema, with what is certain in such records.

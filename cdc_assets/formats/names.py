@@ -10,6 +10,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.config.topics import TopicsConfig
 from cdc_assets.errors import ConfigError
 
+_UNUSABLE: Final = re.compile(r"[^A-Za-z0-9._-]")
 _CONNECT: Final = re.compile(r"connect-(configs|offsets|status)")
 
 
@@ -22,6 +23,10 @@ class TopicNames(Protocol):
 
     def table_of(self, topic: str, source: str) -> TableName | None:
         """Returns the table of a topic by its name; None if it cannot be one of this source."""
+        ...
+
+    def may_be_named(self, topic: str) -> bool:
+        """Returns whether a topic may be the source's under a name that its records decide."""
         ...
 
     def looks_like_side_topic(self, topic: str) -> bool:
@@ -52,6 +57,11 @@ class PlainTopics:
     def table_of(self, topic: str, source: str) -> TableName | None:
         """Takes the table from the last two parts of the name, or from what follows the prefix."""
         return _parse(topic, self._topics.prefix, source) if self.includes(topic) else None
+
+    def may_be_named(self, topic: str) -> bool:
+        """Returns whether it matches the patterns, and begins with the prefix if there is one."""
+        prefix = self._topics.prefix
+        return self.includes(topic) and (prefix is None or topic.startswith(f"{prefix}."))
 
     def looks_like_side_topic(self, topic: str) -> bool:
         """Returns false."""
@@ -106,6 +116,11 @@ def _parse(topic: str, prefix: str | None, source: str) -> TableName | None:
         return TableName(source, schema, table) if own and dot and schema and table else None
     parts = topic.rsplit(".", 2)
     return TableName(source, *parts[1:]) if len(parts) == 3 and all(parts) else None
+
+
+def spellings(name: str) -> tuple[str, ...]:
+    """Returns a name as it is, and as connectors write it where Kafka does not allow it."""
+    return tuple(dict.fromkeys((name, _UNUSABLE.sub("_", name))))
 
 
 def two_topics(table: TableName, one: str, other: str) -> ConfigError:

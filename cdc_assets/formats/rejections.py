@@ -24,6 +24,10 @@ _LATE_READ: Final = (
     "a row of a snapshot that was taken while changes were streamed: without a key it cannot be "
     "told from them"
 )
+_WHOSE: Final = (
+    "a record without a value that follows no delete, in a topic of several tables: nothing says "
+    "whose row it deletes"
+)
 
 
 def rejection(envelope: Envelope, spec: ReadSpec) -> Expression:
@@ -31,6 +35,7 @@ def rejection(envelope: Envelope, spec: ReadSpec) -> Expression:
     op, after, before = envelope.op, envelope.after, envelope.before
     shape = (
         F.when(envelope.reject.isNotNull(), envelope.reject)
+        .when((op == TOMBSTONE) & F.lit(spec.own is not None and spec.own.is_shared), _WHOSE)
         .when(op.isin(TOMBSTONE, CONTROL, STATEMENT), F.lit(None).cast("string"))
         .when(op.isin(*ROW_OPS) & ~after.is_there, "no row image (after)")
         .when(

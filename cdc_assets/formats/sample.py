@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cdc_assets.changes.position import Scheme, scheme_of
@@ -96,6 +96,17 @@ class Sample:
             return None
         what = f"its decimals are written as JSON numbers: {', '.join(found)}"
         return Refusal(what, "set value.converter.decimal.format=BASE64 at the connector")
+
+    @property
+    def databases(self) -> tuple[str, ...]:
+        """The databases above the table's schema that events name."""
+        found = {str(each["db"]) for each in self.sources if each.get("db") and each.get("schema")}
+        return tuple(sorted(found))
+
+    def without_in_keys(self, field: str) -> Sample:
+        """Returns the sample without a field of the records' keys."""
+        keys = ({name: each[name] for name in each if name != field} for each in self.keys)
+        return replace(self, keys=tuple(keys))
 
     def is_keyed_by(self, names: tuple[str, ...]) -> bool:
         """Returns whether each record's key consists of these columns."""

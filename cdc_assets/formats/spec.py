@@ -26,6 +26,21 @@ row's place in its record, and the offset stands above them. A record with more 
 
 
 @dataclass(frozen=True, slots=True)
+class Own:
+    """What tells a table's own records where the topic's name does not decide.
+
+    Attributes:
+        table: by the name that they give it.
+        is_named: whether each of them names it.
+        is_shared: whether records without a value may be of other tables.
+    """
+
+    table: TableName
+    is_named: bool = False
+    is_shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ReadSpec:
     """Parameters for reading records of one table that have one schema.
 
@@ -50,6 +65,8 @@ class ReadSpec:
         records_reads: whether each reading of a row is recorded by itself, as in a changelog.
         homes: the target's columns by the column names of ``schema``, where these differ. Several
             may map to one: a renamed column arrives under one of its names.
+        own: what tells the table's own records; None if all of the topic's are, or if the format
+            tells them by ``table``.
     """
 
     schema: TableSchema
@@ -68,6 +85,7 @@ class ReadSpec:
     lacks: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
     records_reads: bool = False
     homes: Mapping[str, str] = field(default_factory=dict[str, str])
+    own: Own | None = None
 
     @property
     def order(self) -> Order:

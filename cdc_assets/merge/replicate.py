@@ -26,6 +26,7 @@ from cdc_assets.merge.plan.outcome import (
     Lacking,
     Longer,
     Merged,
+    Mixed,
     Nothing,
     Requeued,
     Told,
@@ -226,7 +227,15 @@ class Replicator:
                     request = None
                 case Nothing():
                     request = _in_next_hour(request, next_hour)
-                case Longer() | Wider() | Lacking() | Told() | Unwritten() | Conflict() as again:
+                case (
+                    Longer()
+                    | Wider()
+                    | Lacking()
+                    | Told()
+                    | Unwritten()
+                    | Mixed()
+                    | Conflict() as again
+                ):
                     request = _asked_again(request, again)
                 case unexpected:
                     assert_never(unexpected)
@@ -255,6 +264,8 @@ def _asked_again(request: Request, why: Longer | Unlike | Conflict) -> Request:
                 where = f"table={request.entry.table} topic={request.entry.topic}"
                 raise TerminalError(what, where=where, remedy="mend the format's `writer`")
             return request.with_all_schemas()
+        case Mixed():
+            return request.apart()
         case Conflict(error):
             if request.tries == _CONFLICT_TRIES:
                 raise error

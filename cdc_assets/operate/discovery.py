@@ -25,13 +25,21 @@ from cdc_assets.formats.registered import formats_of
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.left_behind import late_under_old_names
 from cdc_assets.naming import some_of
-from cdc_assets.operate.judged_kinds import JudgedKinds, judged_kinds
+from cdc_assets.operate.by_record import named_by_records, untaken_topics, without_rows
+from cdc_assets.operate.judged_kinds import (
+    OF_TABLES,
+    JudgedKinds,
+    is_listed,
+    is_shown,
+    judged_kinds,
+    may_be_table,
+    others_of,
+)
 from cdc_assets.operate.services import Services
-from cdc_assets.registry import OtherTopic, Registry, TableEntry
+from cdc_assets.registry import OtherTopic, Registry, TableEntry, Taken
 
 LOOK_AGAIN_AFTER: Final = timedelta(minutes=10)
 _NAMED: Final = 10
-_OF_TABLES: Final = frozenset({TopicKind.CHANGES, TopicKind.EMPTY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,35 +68,37 @@ def discover(services: Services) -> Discovery:
     """
     known = services.registry.load()
     topics = services.log.topics()
-    doubtful = _doubtful(services, known, topics)
+    guesses = without_rows(services, known)
+    doubtful = _doubtful(services, known, topics, guesses)
     judged = _kinds(services, doubtful)
     kinds = judged.kinds
     kinds |= dict.fromkeys(_with_rows(services, known, kinds), TopicKind.CHANGES)
-    others = tuple(
-        OtherTopic(topic, str(kind), services.clock())
-        for topic, kind in kinds.items()
-        if kind not in _OF_TABLES
-    )
-    if others:
-        mistaken = _named_by(known, {other.topic for other in others})
+    told = _entries(services, judged.tables, Taken.NAMED)
+    named = named_by_records(known, guesses, told)
+    others = others_of(services.formats, judged, services.clock())
+    mistaken = (*_named_by(known, {other.topic for other in others}), *named.mistaken)
+    if others or mistaken:
         known_others = {each.topic for each in known.others}
         known = services.registry.set_aside(others, mistaken)
         for table in mistaken:
             services.failures.clear(table)
         others = tuple(each for each in others if each.topic not in known_others)
-    left = [topic for topic in topics if topic not in judged.problems]
+    left = [topic for topic in topics if topic not in {*judged.problems, *judged.tables}]
     by_name, ambiguous = _matching(services, known, left, kinds)
-    shared, silent = _in_shared_topics(services, known, topics)
-    found = _added(services, known, (*by_name, *shared))
+    shared, silent, untaken = _in_shared_topics(services, known, topics)
+    if untaken:
+        known = services.registry.set_aside(untaken)
+    found = _added(services, known, (*named.entries, *by_name, *shared))
     unjudged = {each.what: each for each in judged.problems.values()}.values()
     refused = (
         *found.refused,
         *unjudged,
+        *named.problems,
         *ambiguous,
         *silent,
         *late_under_old_names(known, services.log),
     )
-    return replace(found, refused=refused, set_aside=others)
+    return replace(found, refused=refused, set_aside=(*others, *untaken))
 
 
 def add_seen(services: Services, entry: TableEntry, names: Iterable[str]) -> Discovery:
@@ -102,24 +112,33 @@ def add_seen(services: Services, entry: TableEntry, names: Iterable[str]) -> Dis
     Raises:
         UnreachableError: if the registry does not answer.
     """
-    known = services.registry.load()
     seen = {TableName(entry.table.source, *name.split(".", 1)) for name in names}
-    return _added(services, known, _entries(services, {entry.topic: seen - known.tables}))
+    is_named = services.formats[entry.table.source].names_tables
+    known = services.registry.load()
+    if is_named:
+        known = services.registry.share(entry.topic)
+    taken = Taken.NAMED if is_named else Taken.ALL
+    new = _entries(services, {entry.topic: seen - known.tables}, taken)
+    found = _added(services, known, tuple(replace(each, is_shared=is_named) for each in new))
+    late = elsewhere(known, {entry.topic: seen})
+    return replace(found, refused=(*found.refused, *late))
 
 
 def _in_shared_topics(
     services: Services, known: Registry, topics: Sequence[str]
-) -> tuple[tuple[TableEntry, ...], tuple[CdcError, ...]]:
+) -> tuple[tuple[TableEntry, ...], tuple[CdcError, ...], tuple[OtherTopic, ...]]:
     """Returns an entry for each new table named by a shared topic's first or last records.
 
     Tables that only the records between them name are found during the merge: `add_seen`.
 
     Returns:
-        The entries, and the errors of topics of which a partition has no leader, and of those with
-        changes of another topic's tables.
+        The entries; the errors of topics of which a partition has no leader, and of those with
+        changes of another topic's tables; and the topics whose records no table takes.
     """
     found: list[TableEntry] = []
     problems: list[CdcError] = []
+    untaken: list[OtherTopic] = []
+    settled = _settled(services, known) | {entry.topic for entry in known}
     for source, fmt in services.formats.items():
         mine = [each for each in topics if fmt.has_many_tables and fmt.topics.includes(each)]
         if not mine:
@@ -134,7 +153,9 @@ def _in_shared_topics(
         named = {topic: fmt.tables(records, source) for topic, records in edges.items()}
         problems += elsewhere(known, named)
         found += _entries(services, {t: tables - known.tables for t, tables in named.items()})
-    return tuple(found), tuple(problems)
+        left = {t: edges[t] for t, tables in named.items() if not tables and t not in settled}
+        untaken += untaken_topics(fmt, left, services.clock())
+    return tuple(found), tuple(problems), tuple(untaken)
 
 
 def elsewhere(
@@ -158,12 +179,16 @@ def elsewhere(
 
 
 def _entries(
-    services: Services, tables: Mapping[str, Collection[TableName]]
+    services: Services, tables: Mapping[str, Collection[TableName]], taken: Taken = Taken.ALL
 ) -> tuple[TableEntry, ...]:
     """Returns entries for tables that were seen in these topics."""
     config, now = services.config, services.clock()
     return tuple(
-        _entry(config.source(table.source), table, topic, now)
+        replace(
+            _entry(config.source(table.source), table, topic, now),
+            taken=taken,
+            is_shared=taken is Taken.NAMED and len(mine) > 1,
+        )
         for topic, mine in tables.items()
         for table in sorted(mine)
     )
@@ -177,13 +202,16 @@ def _kinds(services: Services, doubtful: Mapping[str, Sequence[str]]) -> JudgedK
     """Returns each topic's kind, as its source's format reads it; CHANGES wins over others."""
     found: dict[str, TopicKind] = {}
     problems: dict[str, CdcError] = {}
+    tables: dict[str, frozenset[TableName]] = {}
     for name, topics in doubtful.items():
         if topics:
-            judged = judged_kinds(services.log, topics, services.formats[name])
+            judged = judged_kinds(services.log, topics, services.formats[name], name)
+            tables |= {t: tables.get(t, frozenset()) | each for t, each in judged.tables.items()}
             kinds = judged.kinds.items()
             found |= {t: k for t, k in kinds if found.get(t) is not TopicKind.CHANGES}
             problems |= judged.problems
-    return JudgedKinds(found, {t: each for t, each in problems.items() if t not in found})
+    unjudged = {t: each for t, each in problems.items() if t not in found}
+    return JudgedKinds(found, unjudged, tables)
 
 
 def _matching(
@@ -199,22 +227,26 @@ def _matching(
     excluded |= {
         topic for topic, kind in kinds.items()
         if kind is TopicKind.EMPTY and _looks_like_side_topic(services.formats, topic)
+        and not is_listed(services.formats, topic)
     }  # fmt: skip
+    excluded |= {entry.topic for entry in known if entry.taken is Taken.NAMED}
     registered = {entry.table: entry.is_confirmed for entry in known}
     registered |= {entry.at_source: True for entry in known if entry.renamed}
     found: list[TableEntry] = []
     ambiguous: list[ConfigError] = []
     for name, source in services.config.sources.items():
-        if services.formats[name].has_many_tables:
+        fmt = services.formats[name]
+        if fmt.has_many_tables:
             continue
         try:
-            matched = match_topics(services.formats[name].topics, name, topics, excluded)
+            matched = match_topics(fmt.topics, name, topics, excluded)
         except ConfigError as error:
             ambiguous.append(error)
             continue
         found += (
             replace(_entry(source, table, topic, now),
-                    is_confirmed=topic in confirmed or table.qualified in source.tables)
+                    is_confirmed=topic in confirmed or table.qualified in source.tables,
+                    taken=Taken.UNLESS_NAMED if fmt.names_tables else Taken.ALL)
             for table, topic in matched
         )  # fmt: skip
     new = (
@@ -230,22 +262,23 @@ def _looks_like_side_topic(formats: Mapping[str, Format], topic: str) -> bool:
     return any(each.topics.looks_like_side_topic(topic) for each in mine)
 
 
-def _doubtful(services: Services, known: Registry, topics: Sequence[str]) -> dict[str, list[str]]:
-    """Returns by source the topics whose records must show whether they are tables."""
+def _doubtful(
+    services: Services, known: Registry, topics: Sequence[str], guesses: Iterable[TableEntry]
+) -> dict[str, list[str]]:
+    """Returns by source the topics whose records must show whether they are tables, and which."""
     confirmed = {entry.topic for entry in known if entry.is_confirmed}
-    recent = services.clock() - LOOK_AGAIN_AFTER
-    settled = {each.topic for each in known.others if each.looked_at > recent}
-    left = [topic for topic in topics if topic not in confirmed | settled]
+    confirmed -= {entry.topic for entry in guesses}
+    left = [topic for topic in topics if topic not in confirmed | _settled(services, known)]
     return {
-        name: [topic for topic in left if _is_doubtful(fmt, name, topic)]
+        name: [topic for topic in left if may_be_table(fmt, name, topic)]
         for name, fmt in services.formats.items()
     }
 
 
-def _is_doubtful(fmt: Format, source: str, topic: str) -> bool:
-    """Returns whether a topic has a table's name, and the configuration does not list the table."""
-    table = None if fmt.has_many_tables else fmt.topics.table_of(topic, source)
-    return table is not None and table.qualified not in fmt.source.tables
+def _settled(services: Services, known: Registry) -> set[str]:
+    """Returns the topics that were found to be no tables a short while ago."""
+    recent = services.clock() - LOOK_AGAIN_AFTER
+    return {each.topic for each in known.others if each.looked_at > recent}
 
 
 def _with_rows(
@@ -254,7 +287,7 @@ def _with_rows(
     """Returns topics whose tables are in the lake; they are tables whatever their records show."""
     return tuple(
         entry.topic for entry in known
-        if kinds.get(entry.topic, TopicKind.EMPTY) not in _OF_TABLES
+        if kinds.get(entry.topic, TopicKind.EMPTY) not in OF_TABLES
         and services.lake.looked([(entry.target, entry.shard_value)])[0] is not None
     )  # fmt: skip
 
@@ -307,7 +340,7 @@ def not_tables(config: ReplicationConfig, registry: Registry) -> tuple[OtherTopi
     formats = formats_of(config)
     return tuple(
         each for each in registry.others
-        if any(_is_doubtful(fmt, name, each.topic) for name, fmt in formats.items())
+        if any(is_shown(fmt, name, each) for name, fmt in formats.items())
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ lake.
 """
 
 from cdc_assets.registry.document import from_document, to_document
-from cdc_assets.registry.entries import Beginning, Dropped, OtherTopic, TableEntry
+from cdc_assets.registry.entries import Beginning, Dropped, OtherTopic, TableEntry, Taken
 from cdc_assets.registry.file import RegistryFile
 from cdc_assets.registry.tables import Registry
 
@@ -17,6 +17,7 @@ __all__ = [
     "Registry",
     "RegistryFile",
     "TableEntry",
+    "Taken",
     "from_document",
     "to_document",
 ]

@@ -10,7 +10,7 @@ from cdc_assets.changes.names import LakeName, Shard, TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.renamed import Renamed
 from cdc_assets.errors import TerminalError
-from cdc_assets.registry.entries import Beginning, Dropped, OtherTopic, TableEntry
+from cdc_assets.registry.entries import Beginning, Dropped, OtherTopic, TableEntry, Taken
 from cdc_assets.registry.tables import Registry
 
 VERSION = 1
@@ -67,6 +67,8 @@ def _entry_to_dict(entry: TableEntry) -> dict[str, Any]:
         **({"renamed": entry.renamed.to_dict()} if entry.renamed else {}),
         **({"dropped": _dropped_to_dict(entry.dropped)} if entry.dropped else {}),
         **({"begins": _beginning_to_dict(entry.begins)} if entry.begins else {}),
+        **({"taken": entry.taken.value} if entry.taken is not Taken.ALL else {}),
+        **({"shared": True} if entry.is_shared else {}),
     }
 
 
@@ -81,6 +83,8 @@ def _entry_from_dict(fields: dict[str, Any]) -> TableEntry:
         Renamed.of_dict(fields["renamed"]) if "renamed" in fields else None,
         _dropped_from_dict(fields["dropped"]) if "dropped" in fields else None,
         _beginning_from_dict(fields["begins"]) if "begins" in fields else None,
+        Taken(fields.get("taken", Taken.ALL)),
+        bool(fields.get("shared", False)),
     )
 
 

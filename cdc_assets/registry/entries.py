@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from cdc_assets.changes.names import LakeName, Shard, TableName
 from cdc_assets.changes.offsets import OffsetVector
@@ -48,6 +49,19 @@ class Beginning:
         return self.at if self.topic_id == topic_id else OffsetVector()
 
 
+class Taken(StrEnum):
+    """The records of a table's topic that are its own, where its format's topics name tables.
+
+    ``ALL``: all of them, as of tables that an earlier build registered. ``UNLESS_NAMED``: all but
+    those that name another table; the topic's name named it. ``NAMED``: those that name it, as its
+    first ones did.
+    """
+
+    ALL = "all"
+    UNLESS_NAMED = "unless named"
+    NAMED = "named"
+
+
 @dataclass(frozen=True, slots=True)
 class TableEntry:
     """A discovered table, with the topic of its changes and the target of its rows.
@@ -58,7 +72,8 @@ class TableEntry:
     own. ``renamed``: its present name at its source, if that has changed since discovery; here, in
     the lake and in Dagster it keeps its name. ``dropped``: its source no longer has it.
     ``begins``: where it begins in its topic, as it did when people had it removed from the lake;
-    None for the log's beginning.
+    None for the log's beginning. ``taken``: which of its topic's records are its own.
+    ``is_shared``: whether its topic has held records of other tables.
     """
 
     table: TableName
@@ -70,6 +85,8 @@ class TableEntry:
     renamed: Renamed | None = None
     dropped: Dropped | None = None
     begins: Beginning | None = None
+    taken: Taken = Taken.ALL
+    is_shared: bool = False
 
     @property
     def at_source(self) -> TableName:

@@ -83,6 +83,14 @@ class RegistryFile:
         """
         return self._changed(lambda before: before.without(tables).with_others(others))
 
+    def share(self, topic: str) -> Registry:
+        """Records that a topic holds records of several tables; returns the registry as stored.
+
+        Raises:
+            UnreachableError: if the place does not answer.
+        """
+        return self._changed(lambda before: before.with_shared(topic))
+
     def mark_dropped(self, dropped: Mapping[TableName, Dropped | None]) -> Registry:
         """Records which tables their sources no longer have, and returns the registry as stored.
 

@@ -9,7 +9,7 @@ from cdc_assets.changes.lake_names import stored_parts
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.renamed import Renamed
 from cdc_assets.errors import TerminalError
-from cdc_assets.registry.entries import Beginning, Dropped, OtherTopic, TableEntry
+from cdc_assets.registry.entries import Beginning, Dropped, OtherTopic, TableEntry, Taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,18 @@ class Registry:
         )
 
     def with_entries(self, entries: Iterable[TableEntry]) -> Registry:
-        """Returns the registry with new entries; entries of known tables only confirm these."""
+        """Returns the registry with new entries.
+
+        Those of known tables confirm these, and say that records name them.
+        """
         new = tuple(entries)
         confirmed = {entry.table for entry in new if entry.is_confirmed}
+        told = {each.table: each for each in new if each.taken is Taken.NAMED}
         known = (
-            replace(entry, is_confirmed=entry.is_confirmed or entry.table in confirmed)
+            replace(
+                _told(entry, told.get(entry.table)),
+                is_confirmed=entry.is_confirmed or entry.table in confirmed,
+            )
             for entry in self.entries
         )
         tables = {entry.topic for entry in new}
@@ -73,11 +80,25 @@ class Registry:
         """
         called = TableName(table.source, renamed.schema, renamed.name)
         entries = (
-            replace(each, topic=renamed.topic, renamed=renamed, dropped=None, begins=None)
+            replace(
+                each,
+                topic=renamed.topic,
+                renamed=renamed,
+                dropped=None,
+                begins=None,
+                is_shared=False,
+            )
             if each.table == table
             else each
             for each in self.entries
             if each.table == table or each.table != called
+        )
+        return Registry.of(entries, self.others)
+
+    def with_shared(self, topic: str) -> Registry:
+        """Returns the registry with a topic that has held records of several tables."""
+        entries = (
+            replace(each, is_shared=True) if each.topic == topic else each for each in self.entries
         )
         return Registry.of(entries, self.others)
 
@@ -117,6 +138,14 @@ class Registry:
 
     def __len__(self) -> int:
         return len(self.entries)
+
+
+def _told(entry: TableEntry, by_records: TableEntry | None) -> TableEntry:
+    """Returns the entry as records name its table, if they do."""
+    if by_records is None:
+        return entry
+    is_shared = entry.is_shared or by_records.is_shared
+    return replace(entry, taken=Taken.NAMED, is_shared=is_shared)
 
 
 def _names(entry: TableEntry) -> tuple[tuple[str, ...], ...]:

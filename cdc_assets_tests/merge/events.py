@@ -22,6 +22,8 @@ def event(
     order: int | None = None,
     key: tuple[str, ...] = ("id",),
     at_ms: int = AT_MS,
+    table: str = "public.t",
+    database: str = "app",
 ) -> Message:
     """A change of a table keyed by ``id``; ``row`` is ``after``, of a delete ``before``.
 
@@ -31,7 +33,10 @@ def event(
         order: place in the transaction.
         key: columns of the record's key; () for none.
         at_ms: when it was committed, or read.
+        table: what ``source`` calls it; empty for a record that names none.
+        database: the one that it is in.
     """
+    schema, _, name = table.partition(".")
     value = {
         "before": row if op == "d" else before,
         "after": None if op == "d" else row,
@@ -41,8 +46,8 @@ def event(
             "ts_ms": at_ms,
             "snapshot": "true" if op == "r" else "false",
             "sequence": json.dumps([None if commit is None else str(commit), str(lsn)]),
-            "schema": "public",
-            "table": "t",
+            "db": database,
+            **({"schema": schema, "table": name} if name else {}),
             "lsn": lsn,
         },
         "transaction": None if order is None else _transaction(commit, lsn, order),

@@ -44,6 +44,11 @@ class CatalogTable:
     unsent: tuple[SilentChange, ...] = ()
 
     @property
+    def logs_whole_rows(self) -> bool:
+        """True: others are refused."""
+        return True
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Column names in order."""
         return tuple(column.name for column in self.columns)

@@ -112,6 +112,11 @@ class CatalogTable:
         return self.partition_identities or (own,)
 
     @property
+    def logs_whole_rows(self) -> bool:
+        """Whether a replica identity is FULL."""
+        return any(each.kind is ReplicaIdentity.FULL for each in self.row_identities)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Column names in order."""
         return tuple(column.name for column in self.columns)

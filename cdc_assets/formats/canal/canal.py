@@ -65,6 +65,11 @@ class Canal(Format):
         found = (messages.table_of(message, source) for message in read)
         return frozenset(table for table in found if table is not None)
 
+    def half_named(self, record: RawRecord) -> str:
+        """Returns the first ``table``."""
+        found = (str(each.get("table") or "") for each in self.flat(record))
+        return next((name for name in found if name), "")
+
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
         """Samples the table; its types are those of its first message."""
         mine = [message for record in records for message in self.mine(record, table)]

@@ -18,6 +18,7 @@ from cdc_assets.formats.debezium.avro_events import AvroSchemas
 from cdc_assets.formats.debezium.dialects.dialect import unwrapped
 from cdc_assets.formats.debezium.kinds import kind_of_event
 from cdc_assets.formats.debezium.marks import ended_of, mark_of
+from cdc_assets.formats.debezium.named import named_in
 from cdc_assets.formats.debezium.notices import read_notice
 from cdc_assets.formats.debezium.schema_changes import read_ddl
 from cdc_assets.formats.debezium.topics import DebeziumTopics
@@ -30,6 +31,7 @@ from cdc_assets.formats.wire_id import (
     Framed,
     Framing,
     IdKind,
+    SchemaId,
     Side,
     Unframed,
     framing_of,
@@ -70,6 +72,7 @@ class DebeziumAvro(Format):
 
     name = "debezium-avro"
     has_tombstones = True
+    names_tables = True
     names_schemas = True
     reads_alike = False
 
@@ -172,6 +175,11 @@ class DebeziumAvro(Format):
         event = self._schemas.event(record) or {}
         return _is_event(event) and bool(mapping(event.get("after")))
 
+    def named(self, record: RawRecord, source: str) -> TableName | None:
+        """Reads ``source``."""
+        event = self._schemas.event(record) or {}
+        return named_in(mapping(event.get("source")), source) if _is_event(event) else None
+
     def mark(self, raw: RawRecord, *, only_partition: bool) -> LogRecord | None:
         """Reads ``transaction`` and ``source``."""
         if raw.value is None:
@@ -238,6 +246,24 @@ class DebeziumAvro(Format):
         has_headers = self.reads_headers(spec.layout)
         return avro_records.envelope(document, spec, self.placeholder, has_headers=has_headers)
 
+    def whose(self, raw: DataFrame, layout: Layout, topic: str) -> DataFrame:
+        """Reads ``op`` and ``source`` of each record by its schema, of all that there are."""
+        from cdc_assets.formats.debezium import avro_records
+        from cdc_assets.formats.debezium.envelope import with_owner
+
+        has_headers = self.reads_headers(layout)
+        number = avro_records.writer(has_headers=has_headers, has_key=False)
+        told = raw.withColumn("writer", number)
+        found = told.where("writer IS NOT NULL AND value IS NOT NULL").select("writer").distinct()
+        ids = {
+            row["writer"]: _value_id(row["writer"], has_headers=has_headers)
+            for row in found.collect()
+        }
+        texts = {number: self._schemas.wire(each, topic) for number, each in ids.items()}
+        readable = {number: text for number, text in texts.items() if text is not None}
+        origin = avro_records.origin(readable, has_headers=has_headers)
+        return with_owner(told, origin).drop("writer")
+
     def sources(
         self, raw: DataFrame, layout: Layout, order: Order, writers: Mapping[int, str]
     ) -> DataFrame:
@@ -270,6 +296,14 @@ def _framing(records: Iterable[RawRecord]) -> str:
             raise TerminalError(reason, remedy=remedy)
         case found:
             return found or Framing.CONFLUENT
+
+
+def _value_id(number: int, *, has_headers: bool) -> SchemaId:
+    """Returns the schema's id of a value, from a number of `_number` without a key."""
+    id_ = (number >> 31) & (2**31 - 1)
+    if not has_headers:
+        return SchemaId(id_)
+    return SchemaId(id_, IdKind.CONTENT if number >> 62 else IdKind.GLOBAL)
 
 
 def _number(value: object, key: object) -> int:

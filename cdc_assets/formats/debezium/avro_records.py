@@ -182,7 +182,7 @@ def envelope(
 ) -> Envelope:
     """Returns the envelope of a record."""
     shape = Shape.of(_text(spec.writers, "value"))
-    source = _source(document, shape, spec.order)
+    source = _source(document, shape, common.source_type(spec.order, spec))
     op = _field(document, shape, "op", StringType())
     told = F.when(F.col("value").isNull(), TOMBSTONE).otherwise(op)
     before, after = (_image(document, shape, name) for name in ("before", "after"))
@@ -200,9 +200,11 @@ def envelope(
         source=source,
         ordinal=_ordinal(document, shape, spec),
         reject=F.coalesce(
-            _rejection(told, (after, before, key), spec), *_broken(document, shape, spec)
+            _rejection(told, (after, before, key), spec),
+            common.misnamed(told, source, spec),
+            *_broken(document, shape, spec),
         ),
-        other_table=no_text(),
+        other_table=common.other_table(source, spec),
         unknown=no_names(),
         absent=F.when(told.isin(*ROW_OPS), lacks(spec)),
     )
@@ -224,9 +226,30 @@ def sources(
         if text is None:
             continue
         parsed = from_avro(_data("value", has_headers=has_headers), text, _PERMISSIVE)
-        mine = F.when(F.col("writer") == number, _source(parsed, Shape.of(text), order))
-        case = F.coalesce(mine, case)
+        source = _source(parsed, Shape.of(text), common.source_type(order))
+        case = F.coalesce(F.when(F.col("writer") == number, source), case)
     return numbered.select("partition", "offset", "timestamp", case.alias("source"))
+
+
+def origin(texts: Mapping[int, str], *, has_headers: bool) -> Expression:
+    """Returns `ORIGIN` of raw records with the column ``writer``; NULL where it cannot be read.
+
+    Args:
+        texts: the schemas of values by that number.
+        has_headers: whether ids may be in headers.
+    """
+    case = F.lit(None).cast(common.ORIGIN)
+    for number, text in texts.items():
+        parsed, shape = (
+            from_avro(_data("value", has_headers=has_headers), text, _PERMISSIVE),
+            Shape.of(text),
+        )
+        found = F.struct(
+            _field(parsed, shape, "op", StringType()).alias("op"),
+            _source(parsed, shape, common.NAMES).alias("source"),
+        )
+        case = F.coalesce(F.when((F.col("writer") == number) & parsed.isNotNull(), found), case)
+    return case
 
 
 def _text(writers: Mapping[int, str], side: str) -> str | None:
@@ -263,8 +286,8 @@ def _struct(value: Expression, shape: Shape, kind: StructType) -> Expression:
     return F.when(value.isNotNull(), F.struct(*fields))
 
 
-def _source(document: Expression, shape: Shape, order: Order) -> Expression:
-    inner, wanted = shape.field("source"), common.source_type(order)
+def _source(document: Expression, shape: Shape, wanted: StructType) -> Expression:
+    inner = shape.field("source")
     if not inner.fields:
         return F.lit(None).cast(wanted)
     source = document.getField("source")

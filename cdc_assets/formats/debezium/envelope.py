@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import Final
 
 from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from cdc_assets.formats.debezium.named import FIELDS, SCHEMAS, TABLES
 from cdc_assets.formats.debezium.placeholder import is_placeholder
+from cdc_assets.formats.envelope import no_text
 from cdc_assets.formats.order import Order
-from cdc_assets.formats.spec import ReadSpec, wire_struct
+from cdc_assets.formats.spec import ROW_OPS, ReadSpec, wire_struct
 from cdc_assets.schema.types import Column, Wire
 
 _SOURCE: Final = (
@@ -21,13 +24,74 @@ _SOURCE: Final = (
 )
 
 
+NAMES: Final = StructType([StructField(name, StringType()) for name in FIELDS])
+"""The fields of a ``source`` that name its table."""
+_NAMELESS: Final = "its source names no table, as other records of the topic do"
+_ELSEWHERE: Final = "it is of a table of this name in another database"
+
+ORIGIN: Final = StructType([
+    StructField("op", StringType()), StructField("source", NAMES),
+])  # fmt: skip
+"""The parts of an envelope that tell whose change it is."""
+
 RowType = Callable[[tuple[Column, ...]], StructType]
 """A function from the columns of a row, or of a key, to their struct type in a record."""
 
 
-def source_type(order: Order) -> StructType:
-    """Returns the fields that are read of an envelope's ``source``."""
-    return StructType([*_SOURCE, *order.fields])
+def source_type(order: Order, spec: ReadSpec | None = None) -> StructType:
+    """Returns the fields that are read of an envelope's ``source``.
+
+    Args:
+        order: of the changes.
+        spec: of the table; None to read nothing of its name.
+    """
+    names = () if spec is None or spec.own is None else NAMES
+    return StructType([*_SOURCE, *order.fields, *names])
+
+
+def with_owner(raw: DataFrame, origin: Expression) -> DataFrame:
+    """Adds ``of_table`` and ``is_delete`` to raw records, see `Format.whose`.
+
+    Args:
+        raw: the records.
+        origin: `ORIGIN` of each.
+    """
+    told = raw.withColumn("origin", origin)
+    named = table_named(F.col("origin").getField("source"))
+    is_delete = F.coalesce(F.col("origin").getField("op") == "d", F.lit(False))
+    return told.withColumns({"of_table": named, "is_delete": is_delete}).drop("origin")
+
+
+def table_named(source: Expression) -> Expression:
+    """Returns ``schema.table`` of the table that a ``source`` names; NULL if it names none."""
+    return F.concat(_first(source, SCHEMAS), F.lit("."), _first(source, TABLES))
+
+
+def other_table(source: Expression, spec: ReadSpec) -> Expression:
+    """Returns the other table that a ``source`` names; NULL if it names this one, or none."""
+    if spec.own is None:
+        return no_text()
+    schema, table = _first(source, SCHEMAS), _first(source, TABLES)
+    is_other = (schema != spec.own.table.schema) | (table != spec.own.table.name)
+    return F.when(is_other, table_named(source))
+
+
+def misnamed(op: Expression, source: Expression, spec: ReadSpec) -> Expression:
+    """Returns the reason why a change is not known to be this table's; NULL if it may be."""
+    if spec.own is None:
+        return no_text()
+    reason = no_text()
+    if spec.layout.database:
+        reason = F.when(source.getField("db") != spec.layout.database, _ELSEWHERE)
+    if spec.own.is_named:
+        is_change = op.isin(*ROW_OPS, "d", "t")
+        nameless = F.when(is_change & table_named(source).isNull(), _NAMELESS)
+        reason = F.coalesce(reason, nameless)
+    return reason
+
+
+def _first(source: Expression, names: tuple[str, ...]) -> Expression:
+    return F.coalesce(*(F.nullif(source.getField(name), F.lit("")) for name in names))
 
 
 def envelope_type(spec: ReadSpec, row: RowType = wire_struct) -> StructType:
@@ -36,7 +100,7 @@ def envelope_type(spec: ReadSpec, row: RowType = wire_struct) -> StructType:
         [
             StructField("before", row(spec.before_columns)),
             StructField("after", row(spec.schema.columns)),
-            StructField("source", source_type(spec.order)),
+            StructField("source", source_type(spec.order, spec)),
             StructField("op", StringType()),
         ]
     )

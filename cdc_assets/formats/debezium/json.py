@@ -24,6 +24,7 @@ from cdc_assets.formats.debezium.dialects.dialect import (
 from cdc_assets.formats.debezium.inline import known_text
 from cdc_assets.formats.debezium.kinds import kind_of_event, kind_of_row
 from cdc_assets.formats.debezium.marks import ended_of, mark_of
+from cdc_assets.formats.debezium.named import named_in
 from cdc_assets.formats.debezium.notices import read_notice
 from cdc_assets.formats.debezium.schema_changes import read_ddl
 from cdc_assets.formats.debezium.topics import DebeziumTopics
@@ -75,6 +76,7 @@ class DebeziumJson(Format):
     """
 
     name = "debezium-json"
+    names_tables = True
     has_tombstones = True
 
     @property
@@ -173,6 +175,11 @@ class DebeziumJson(Format):
         told = self._told(read_object(record.value))
         return told is not None and bool(mapping(told.event.get("after")))
 
+    def named(self, record: RawRecord, source: str) -> TableName | None:
+        """Reads ``source``."""
+        told = self._told(read_object(record.value))
+        return named_in(mapping(told.event.get("source")), source) if told else None
+
     def mark(self, raw: RawRecord, *, only_partition: bool) -> LogRecord | None:
         """Reads ``transaction`` and ``source``."""
         if is_nothing(raw.value):
@@ -223,6 +230,12 @@ class DebeziumJson(Format):
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
         """Returns the envelope of the parsed struct, or of the text where that is not enough."""
         return self._records(spec.layout).envelope(document, spec)
+
+    def whose(self, raw: DataFrame, layout: Layout, topic: str) -> DataFrame:
+        """Parses ``op`` and ``source`` alone."""
+        from cdc_assets.formats.debezium.envelope import with_owner
+
+        return with_owner(raw, self._records(layout).origin())
 
     def sources(
         self, raw: DataFrame, layout: Layout, order: Order, writers: Mapping[int, str]

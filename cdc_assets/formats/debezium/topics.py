@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from cdc_assets.config.topics import TopicsConfig
-from cdc_assets.formats.names import PlainTopics
+from cdc_assets.formats.names import PlainTopics, spellings
 
 _HEARTBEAT: Final = re.compile(r"[^.]*-heartbeat(\.|$)")
 _SIDE_TOPICS: Final = (".transaction", ".message", "-signal")
@@ -59,5 +59,6 @@ class DebeziumTopics(PlainTopics):
     def _prefixes(self, topic: str, qualified: str) -> list[str]:
         if self._prefix is not None:
             return [self._prefix]
-        parts = topic.removesuffix(f".{qualified}").split(".")
+        own = (each for each in spellings(qualified) if topic.endswith(f".{each}"))
+        parts = topic.removesuffix(f".{next(own, qualified)}").split(".")
         return [".".join(parts[:length]) for length in range(len(parts), 0, -1)]

@@ -64,6 +64,10 @@ class OggJson(Format):
         found = (messages.table_of(read_object(each.value), source) for each in records)
         return frozenset(table for table in found if table is not None)
 
+    def half_named(self, record: RawRecord) -> str:
+        """Returns ``table``: a template may write it without its schema."""
+        return str(read_object(record.value).get("table") or "")
+
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
         """Samples the table; its types are guessed, see `cdc_assets.formats.guessed`."""
         read = (read_object(record.value) for record in records)

@@ -68,6 +68,10 @@ class MaxwellJson(Format):
         found = (messages.table_of(read_object(each.value), source) for each in records)
         return frozenset(table for table in found if table is not None)
 
+    def half_named(self, record: RawRecord) -> str:
+        """Returns ``table``."""
+        return str(read_object(record.value).get("table") or "")
+
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
         """Samples the table; its types are guessed, see `cdc_assets.formats.guessed`."""
         read = ((read_object(record.value), record.key) for record in records)

@@ -131,6 +131,10 @@ class YugabyteDebezium(DebeziumJson):
             return cell_records.envelope(plain, document, spec, is_full=self.is_full)
         return plain if self.is_full else cell_records.refused(plain)
 
+    def whose(self, raw: DataFrame, layout: Layout, topic: str) -> DataFrame:
+        """Parses ``op`` and ``source`` alone."""
+        return super().whose(raw, _plain(layout), topic)
+
     def sources(
         self, raw: DataFrame, layout: Layout, order: Order, writers: Mapping[int, str]
     ) -> DataFrame:

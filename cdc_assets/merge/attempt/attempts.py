@@ -172,7 +172,7 @@ class Attempts:
 
     def _told_of(self, request: Request, pending: Pending) -> tuple[BatchPlan, BatchDecoder]:
         """Returns the complete plan, by the statements among the records: as a batch finds them."""
-        records = self._records.read(pending.plan, pending.plan.ranges)
+        records = self._records.own(pending.plan, pending.plan.ranges)
         try:
             found = self._completion.of(request, pending.plan, records)
         except TerminalError:
@@ -189,7 +189,7 @@ class Attempts:
     def _completed(
         self, request: Request, pending: Pending, ranges: tuple[OffsetRange, ...]
     ) -> tuple[BatchPlan, BatchDecoder]:
-        records = self._records.read(pending.plan, ranges)
+        records = self._records.own(pending.plan, ranges)
         return self._completion.of(request, pending.plan, records)
 
     # ── what goes with tries ─────────────────────────────────────────────────────────────

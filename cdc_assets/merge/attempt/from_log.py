@@ -22,7 +22,7 @@ from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.planning import Pending
 from cdc_assets.merge.intake.shared_reading import SharedReadings
 from cdc_assets.merge.intake.told import statements_among
-from cdc_assets.merge.plan.outcome import Merged, Outcome, Told
+from cdc_assets.merge.plan.outcome import Merged, Mixed, Outcome, Told
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.request import Again, Request, Tail
 from cdc_assets.merge.plan.result import Waiting
@@ -108,17 +108,19 @@ class FromLog:
         """
         started, steps = time.monotonic(), Steps(pending.plan.where, watch)
         records, is_tail = self._records, isinstance(work, Tail)
-        share = records.share(pending.plan, shared, steps) if is_tail else None
-        raw = share.records if share else records.read(pending.plan, pending.plan.ranges)
+        share = records.share(pending.plan, shared if is_tail else None, steps)
+        raw = share.records if share else records.own(pending.plan, pending.plan.ranges)
         try:
             plan, decoder = self._completion.of(request, pending.plan, raw)
         except SilentChangeError as found:
             self._executions.remember(pending.plan, found.learned)
             raise
-        except TerminalError:  # a statement among the records may explain what they are like
+        except TerminalError:  # a statement, or others' records, may explain what they are like
             told = self.told(request, pending.plan, raw)
             if told:
                 return Told(told)
+            if records.has_others(pending.plan):
+                return Mixed()
             raise
         # Records as they are in Kafka, unlike those of a share.
         refusals = refusals_of(self._means, plan, records.read(plan, plan.ranges))

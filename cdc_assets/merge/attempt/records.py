@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 from pyspark.sql import DataFrame
 
+from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetRange
+from cdc_assets.formats.by_table import Apart, set_apart, whose_are
+from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge.attempt.means import Means
 from cdc_assets.merge.intake.read import WITH_HEADERS, read_ranges
 from cdc_assets.merge.intake.shared_reading import Share, SharedReadings
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.steps import Steps
+from cdc_assets.registry import Taken
+
+_Place = tuple[TableName, TopicIdentity, tuple[OffsetRange, ...]]
+_KEPT: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +32,57 @@ class Records:
     """
 
     means: Means
+    _apart: dict[_Place, Apart] = field(default_factory=dict["_Place", Apart])
+
+    def own(self, plan: BatchPlan, ranges: tuple[OffsetRange, ...]) -> DataFrame:
+        """Returns the records in ranges of the plan's topic that the table has to read.
+
+        These are all of them, unless its format's records may name their table and the topic has
+        held others' (`TableEntry.is_shared`).
+
+        Args:
+            plan: of the batch.
+            ranges: half-open, one per partition, none empty.
+        """
+        raw = self.read(plan, ranges)
+        if not self._is_shared(plan):
+            return raw
+        fmt, entry = self.means.planner.format(plan.entry), plan.entry
+        told = whose_are(raw, fmt, plan.layout, entry.topic)
+        return self.apart(plan, ranges).own(told, entry.at_source)
+
+    def apart(self, plan: BatchPlan, ranges: tuple[OffsetRange, ...]) -> Apart:
+        """Returns which records in ranges are other tables'. The last ones looked at are kept.
+
+        Args:
+            plan: of the batch of a table whose format `names_tables`.
+            ranges: as for `read`.
+        """
+        entry, place = plan.entry, (plan.entry.table, plan.identity, ranges)
+        if place not in self._apart:
+            fmt = self.means.planner.format(entry)
+            frames = [self.read(plan, ranges)]
+            if ranges == plan.ranges and plan.context:
+                frames.append(self.read(plan, plan.context))
+            told = [whose_are(each, fmt, plan.layout, entry.topic) for each in frames]
+            found = set_apart(told[0], told[1] if len(told) > 1 else None, entry.at_source)
+            while len(self._apart) >= _KEPT:
+                del self._apart[next(iter(self._apart))]
+            self._apart[place] = found
+        return self._apart[place]
+
+    def has_others(self, plan: BatchPlan) -> bool:
+        """Returns whether records of other tables explain what a plan has not expected.
+
+        Not if the table is already given its own alone, or takes all of its topic.
+        """
+        fmt, entry = self.means.planner.format(plan.entry), plan.entry
+        is_told = fmt.names_tables and entry.taken is not Taken.ALL and not entry.is_shared
+        return is_told and bool(self.apart(plan, plan.ranges).others)
+
+    def _is_shared(self, plan: BatchPlan) -> bool:
+        fmt, entry = self.means.planner.format(plan.entry), plan.entry
+        return fmt.names_tables and entry.is_shared and entry.taken is not Taken.ALL
 
     def read(self, plan: BatchPlan, ranges: tuple[OffsetRange, ...]) -> DataFrame:
         """Returns the records in ranges of the plan's topic, as they are in Kafka.
@@ -38,7 +97,7 @@ class Records:
         return read_ranges(self.means.session(), plan.entry.topic, ranges, options)
 
     def share(self, plan: BatchPlan, shared: SharedReadings | None, steps: Steps) -> Share | None:
-        """Returns the batch's records if they are read once for several tables, else None.
+        """Returns the batch's records if those of other tables are left out, else None.
 
         Args:
             plan: of the batch.
@@ -46,6 +105,9 @@ class Records:
             steps: measures the reading.
         """
         fmt = self.means.planner.format(plan.entry)
+        if self._is_shared(plan):
+            with steps.step("tell the topic's tables apart"):
+                return Share(self.own(plan, plan.ranges), self.apart(plan, plan.ranges).others)
         if shared is None or not shared.is_for(plan.entry, fmt):
             return None
         with steps.step("read the topic"):

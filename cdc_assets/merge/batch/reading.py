@@ -26,6 +26,7 @@ from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.pinning import kept
+from cdc_assets.registry import Taken
 
 PINNED_VALUES: Final = 100_000
 """Up to this many values (records times columns) are kept by a checkpoint: some five megabytes.
@@ -99,6 +100,7 @@ class Reader:
             suspicion,
             Watched(
                 others=decoder.format.has_many_tables,
+                strays=_may_stray(batch),
                 key_schemas=plan.watches_keys and decoder.tells_key_schema,
                 counts_key_schemas=len(before) > 1,
                 snapshot=order_of(plan.layout.scheme).has_floors and plan.may_begin_snapshot,
@@ -118,6 +120,14 @@ def _folding(batch: PlannedBatch, knowledge: Knowledge, observer: BatchObserver)
         return events(changes, plan)
     doubt = watched(batch.decoder.doubt, plan.numbers)
     return newest_by_key(changes, plan.schema.key, plan.numbers, unset_able, doubt)
+
+
+def _may_stray(batch: PlannedBatch) -> bool:
+    """Returns whether records may name another table, and are read as if none did."""
+    entry = batch.plan.entry
+    return (
+        batch.decoder.format.names_tables and entry.taken is not Taken.ALL and not entry.is_shared
+    )
 
 
 def _is_small(plan: BatchPlan) -> bool:

@@ -21,13 +21,15 @@ from cdc_assets.merge.fold.newest import FOLDED
 from cdc_assets.merge.fold.overtaken import looked_at
 from cdc_assets.merge.fold.restarts import RestartWatch
 from cdc_assets.merge.intake.told import statements_among
-from cdc_assets.merge.plan.outcome import Lacking, Told, Unlike, Unwritten, Wider
+from cdc_assets.merge.plan.outcome import Lacking, Mixed, Told, Unlike, Unwritten, Wider
 from cdc_assets.merge.statements.steps import Steps
 
 
 def unlike(this: Pass, steps: Steps) -> Unlike | None:
     """Returns what the plan must be made anew for; None if it knows all that the records hold."""
     figures = this.figures
+    if figures.has_strays:
+        return Mixed()
     if figures.has_unwritten:
         return Unwritten()
     if figures.statements and not this.plan.is_told:  # may rename columns to be added

@@ -17,10 +17,11 @@ from cdc_assets.changes.position import Floors
 from cdc_assets.formats.changes import Reading, decode
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.order import OrderState
-from cdc_assets.formats.spec import ReadSpec
+from cdc_assets.formats.spec import Own, ReadSpec
 from cdc_assets.formats.writers import Alike, Writer, read_alike, read_apart, reads_as
 from cdc_assets.merge.intake.in_shard import in_shard
 from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.registry import TableEntry, Taken
 from cdc_assets.schema.types import Column, TableSchema
 
 
@@ -112,6 +113,7 @@ class BatchDecoder:
             records_reads=plan.mode is Mode.CHANGELOG,
             doubtful=frozenset(each.name for each in self.doubtful),
             homes=_differing(table.by_any_name),
+            own=_own(plan.entry, self.format),
         )
         unreadable = tuple(each.number for each in self.writers.values() if each.schema is None)
         specs = self._specs(spec)
@@ -164,6 +166,13 @@ class BatchDecoder:
     def _firsts(self) -> Mapping[int, int]:
         """First offsets by partition, with the record before each range (`BatchPlan.context`)."""
         return {each.partition: max(each.start - 1, 0) for each in self.plan.ranges}
+
+
+def _own(entry: TableEntry, fmt: Format) -> Own | None:
+    """Returns what tells a table's records; None if all of its topic's are its own."""
+    if entry.taken is Taken.ALL or not fmt.names_tables:
+        return None
+    return Own(entry.at_source, is_named=entry.taken is Taken.NAMED, is_shared=entry.is_shared)
 
 
 def _by_any_name(table: TableSchema) -> TableSchema:

@@ -25,9 +25,11 @@ from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.sample import Sample
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.intake.asked import Asked
+from cdc_assets.merge.intake.identified import keyed, require_in_one_partition
 from cdc_assets.merge.intake.replicable import (
     require_countable,
     require_excludable,
+    require_one_database,
     require_sent,
     require_told,
     require_usable,
@@ -90,10 +92,12 @@ class TypeSource:
             _log.warning("table=%s: %s", entry.table, warning)
         schema = self._exact(entry, described).with_absent(self._given_up(entry))
         require_told(entry, samples.inexact(schema))
-        keyed = samples.is_keyed_by(schema.key)
-        split = not (keyed or set(schema.key) <= set(described.key))
+        is_keyed = samples.is_keyed_by(schema.key)
+        self._require_in_order(entry, samples, table)
+        split = not (is_keyed or set(schema.key) <= set(described.key))
         form = samples.key_form(schema.key)
-        layout = Layout(samples.dialect, keyed, split, self._scheme(samples), form)
+        database = require_one_database(entry, samples)
+        layout = Layout(samples.dialect, is_keyed, split, self._scheme(samples), form, database)
         require_told(entry, self._format.refuses(layout, schema.key))
         if table is not None:
             table.require_told(schema.key, f"table={entry.table} topic={entry.topic}")
@@ -102,6 +106,14 @@ class TypeSource:
         named = apart(self._numbered(entry, schema), self._source.overrides(entry.table).renames)
         self.require_usable(entry, named)
         return FirstSchema(sharded(entry, named), layout)
+
+    def _require_in_order(
+        self, entry: TableEntry, samples: Sample, table: SourceTable | None
+    ) -> None:
+        if table is not None and not self._source.overrides(entry.table).primary_key:
+            marks = self._log.watermarks([entry.topic]).get(entry.topic)
+            partitions = len(marks.end.offsets) if marks else 0
+            require_in_one_partition(entry, samples, table, partitions)
 
     def _numbered(self, entry: TableEntry, schema: TableSchema) -> TableSchema:
         """Adds to a new table's columns what the catalog knows for certain about older rows."""
@@ -279,11 +291,20 @@ class TypeSource:
             told = samples.described
             if table is not None:
                 told = table.corrected(told, told.names, self._source.modes)
-            return _keyed(told.without(unpublished), samples.key_names)
+            return self._keyed(entry, told.without(unpublished), samples, table)
         if table is not None:
             described = self._format.of_catalog(table)
-            return _keyed(described.without(unpublished), samples.key_names)
-        return self._inferred(entry, samples)
+            return self._keyed(entry, described.without(unpublished), samples, table)
+        return self._keyed(entry, self._inferred(entry, samples), samples, table)
+
+    def _keyed(
+        self, entry: TableEntry, described: Described, samples: Sample, table: SourceTable | None
+    ) -> Described:
+        """Gives a table the key that identifies its rows, if it is not configured."""
+        if self._source.overrides(entry.table).primary_key:
+            known = {*described.names}
+            return replace(described, key=tuple(n for n in described.key if n in known))
+        return keyed(entry, described, samples, table)
 
     def _inferred(self, entry: TableEntry, samples: Sample) -> Described:
         """Infers the columns; without rows from keys, images of deleted rows and configuration.
@@ -351,10 +372,3 @@ def _unsigned(table: TableSchema, history: History | None) -> dict[str, ColumnTy
         if number in numbers and name not in taken:
             found[name] = numbers[number]
     return {**found, **{each.sent_as: each.type for each in mine}}
-
-
-def _keyed(described: Described, names: tuple[str, ...]) -> Described:
-    """Makes the record key's columns the key, as they decide which partition a row is in."""
-    known = set(described.names)
-    key = names if names and all(name in known for name in names) else described.key
-    return replace(described, key=key)

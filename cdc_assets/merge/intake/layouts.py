@@ -50,6 +50,7 @@ _KEYED: Final = "cdc-assets.keyed-by-record"
 _SPLIT: Final = "cdc-assets.key-changes-in-updates"
 _SCHEME: Final = "cdc-assets.positions"
 _KEY_FORM: Final = "cdc-assets.key-form"
+_DATABASE: Final = "cdc-assets.source-database"
 _DELETES: Final = "cdc-assets.deletes"
 _MERGE_ON_READ: Final = {
     "write.delete.mode": "merge-on-read",
@@ -311,6 +312,7 @@ class LakeTables:
             _SPLIT: str(first.layout.split_keys).lower(),
             _SCHEME: first.layout.scheme.value,
             _KEY_FORM: first.layout.key_form.value,
+            **({_DATABASE: first.layout.database} if first.layout.database else {}),
             _DELETES: self._deletes,
             **({} if self._mode is Mode.MIRROR else {MODE: self._mode.value}),
         }
@@ -324,6 +326,7 @@ def layout_of(said: Mapping[str, str]) -> Layout:
         split_keys=said[_SPLIT] == "true",
         scheme=Scheme(said[_SCHEME]),
         key_form=KeyForm(said.get(_KEY_FORM, KeyForm.JSON)),
+        database=said.get(_DATABASE, ""),
     )
 
 

@@ -66,6 +66,7 @@ class BatchFigures:
         controls: records that are no changes and were passed over; ``statements`` of them may have
             changed the table other than row by row.
         others: changes of other tables in the same topic; ``other_tables`` names some of them.
+        has_strays: whether a record names another table, where a topic is read as one table's.
         suspicious: whether a record may be of a numbering that began again, see
             `cdc_assets.merge.fold.restarts`; measured, like the next three, only where that is
             possible.
@@ -101,6 +102,7 @@ class BatchFigures:
     lowest_commit: int | None
     max_read: int | None
     min_floating: int | None
+    has_strays: bool = False
     begun_at_start: int | None = None
     key_schemas: frozenset[int] = frozenset()
     has_more_key_schemas: bool = False
@@ -129,6 +131,7 @@ class Watched:
 
     Attributes:
         others: whether the topic may hold changes of other tables.
+        strays: whether to tell that a record names another table.
         key_schemas: whether the records have a ``key_schema``.
         counts_key_schemas: whether to count them one by one, as they have had several. Otherwise
             only whether there is one, which costs a tenth of a backlog's time less.
@@ -136,6 +139,7 @@ class Watched:
     """
 
     others: bool = False
+    strays: bool = False
     key_schemas: bool = False
     counts_key_schemas: bool = False
     snapshot: bool = False
@@ -205,7 +209,8 @@ class BatchObserver:
         others = [_other_tables()] if self.also.others else []
         of_keys = _key_schemas(self.also) if self.also.key_schemas else []
         begun = _begun() if self.also.snapshot else []
-        metrics = (*_metrics(), *watched, *others, *of_keys, *begun)
+        strays = [F.max("other_table").alias("stray")] if self.also.strays else []
+        metrics = (*_metrics(), *watched, *others, *strays, *of_keys, *begun)
         return self._observed.attach(prepared, metrics).drop(*_ONLY_OBSERVED)
 
     def _ends_range(self) -> Expression:
@@ -266,6 +271,7 @@ class BatchObserver:
             statements=by_op[STATEMENT],
             others=by_op[OTHER],
             other_tables=_named(got.get("other_tables")),
+            has_strays=got.get("stray") is not None,
             suspicious=bool(got.get("suspicious")),
             newest_told_ms=got.get("newest_told_ms"),
             oldest_told_ms=got.get("oldest_told_ms"),

@@ -11,11 +11,12 @@ from cdc_assets.config import SourceConfig
 from cdc_assets.databases.catalog import SourceTable
 from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.formats.layout import Layout
+from cdc_assets.formats.names import spellings
 from cdc_assets.formats.order import order_of
-from cdc_assets.formats.sample import Refusal
+from cdc_assets.formats.sample import Refusal, Sample
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.statements.sql import ALL_OWN_COLUMNS, RESERVED
-from cdc_assets.registry import TableEntry
+from cdc_assets.registry import TableEntry, Taken
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.overrides import require_column
 from cdc_assets.schema.types import TableSchema
@@ -58,8 +59,14 @@ def require_sent(
     if table.sent_by_partition(publication):
         raise TerminalError(_BY_PARTITION, where=where, remedy=_BY_ROOT)
     related = (*([table.root] if table.root is not None else []), *table.partitions)
-    prefix, topics = entry.topic.removesuffix(entry.at_source.qualified), log.topics()
-    known = [topic for each in related if (topic := prefix + ".".join(each)) in topics]
+    own = next(
+        (each for each in spellings(entry.at_source.qualified) if entry.topic.endswith(each)), None
+    )
+    topics = log.topics() if related and own is not None else ()
+    prefix = entry.topic.removesuffix(own or "")
+    known = [
+        t for each in related for n in spellings(".".join(each)) if (t := prefix + n) in topics
+    ]
     if known:
         what = (
             "it is a partitioned table or a partition of one, and there are topics of both "
@@ -74,6 +81,25 @@ def require_sent(
             "(snapshot.select.statement.overrides), set row_filter: accept for the table"
         )
         raise TerminalError(what, where=where, remedy=remedy)
+
+
+def require_one_database(entry: TableEntry, samples: Sample) -> str:
+    """Returns the database above the table's schema; empty if that is not looked at.
+
+    Raises:
+        TerminalError: if the topic holds changes of tables of this name in several databases.
+    """
+    if entry.taken is Taken.ALL:
+        return ""
+    if len(samples.databases) > 1:
+        what = (
+            f"its topic holds changes of {len(samples.databases)} tables of this name, in "
+            f"databases {', '.join(samples.databases)}"
+        )
+        where = f"table={entry.table} topic={entry.topic}"
+        remedy = "have each written to a topic of its own, and make them two sources"
+        raise TerminalError(what, where=where, remedy=remedy)
+    return samples.databases[0] if samples.databases else ""
 
 
 def require_countable(source: SourceConfig, entry: TableEntry, layout: Layout) -> None:

@@ -14,9 +14,13 @@ from cdc_assets.formats.format import Format
 from cdc_assets.formats.sample import Sample
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.values import RawRecord
-from cdc_assets.registry import TableEntry
+from cdc_assets.registry import TableEntry, Taken
 
 _ROWS: Final = 200
+ROUTERS_FIELD: Final = "__dbz__physicalTableIdentifier"
+"""What Debezium's ``ByLogicalTableRouter`` adds to keys: the table's name, the same for all rows of
+a table that records name. https://debezium.io/documentation/reference/stable/transformations/
+topic-routing.html"""
 
 
 def sample(log: KafkaLog, entry: TableEntry, fmt: Format) -> Sample:
@@ -25,9 +29,20 @@ def sample(log: KafkaLog, entry: TableEntry, fmt: Format) -> Sample:
     Raises:
         RejectedRecordError: if there are records, and none of them is a change event.
     """
-    table = entry.table
-    records = log.sample(entry.topic, _ROWS, wanted=lambda each: fmt.holds_row(each, table))
-    found = fmt.look(records, table)
+    table, taken = entry.at_source, entry.taken
+    names = fmt.names_tables and taken is not Taken.ALL
+
+    def is_mine(record: RawRecord) -> bool:
+        named = fmt.named(record, table.source) if names else table
+        return named == table or (named is None and taken is Taken.UNLESS_NAMED)
+
+    def wanted(record: RawRecord) -> bool:
+        return is_mine(record) and fmt.holds_row(record, table)
+
+    records = log.sample(entry.topic, _ROWS, wanted=wanted)
+    found = fmt.look([each for each in records if is_mine(each)], table)
+    if taken is Taken.NAMED:
+        found = found.without_in_keys(ROUTERS_FIELD)
     if records and not found.events:
         raise _no_events(records, entry, fmt)
     return found

@@ -50,17 +50,19 @@ class WrittenSchemas:
         """
         table, found = plan.entry.table, self._met(plan, fmt)
         for record in _at_the_ends(plan, log):
+            if _is_of_another(record, plan, fmt):
+                continue
             for message in fmt.unpacked(record, table) if record.value is not None else ():
                 written = fmt.written(message, plan.layout)
                 if written is None or written.number is None:
                     return None
                 found[written.number] = written
         self._known[table] |= found
-        return found if found or not fmt.has_many_tables else None
+        return found if found or not _is_of_many(plan, fmt) else None
 
     def _met(self, plan: BatchPlan, fmt: Format) -> Schemas:
         """Returns those of earlier batches, if the first records are mostly of other tables."""
-        return dict(self._known[plan.entry.table]) if fmt.has_many_tables else {}
+        return dict(self._known[plan.entry.table]) if _is_of_many(plan, fmt) else {}
 
     def of_all(self, plan: BatchPlan, fmt: Format, raw: DataFrame) -> Schemas:
         """Returns the schemas of all records of a batch.
@@ -75,6 +77,18 @@ class WrittenSchemas:
             for number, record in _first_records(plan, fmt, raw, new).items():
                 known[number] = fmt.written(record, plan.layout)
         return {number: known[number] for number in numbers}
+
+
+def _is_of_many(plan: BatchPlan, fmt: Format) -> bool:
+    """Returns whether the topic may hold records of other tables."""
+    return fmt.has_many_tables or (fmt.names_tables and plan.entry.is_shared)
+
+
+def _is_of_another(record: RawRecord, plan: BatchPlan, fmt: Format) -> bool:
+    """Returns whether a record names another table, and is not read for this one."""
+    if not (fmt.names_tables and plan.entry.is_shared):
+        return False
+    return fmt.named(record, plan.entry.table.source) not in (None, plan.entry.at_source)
 
 
 def _at_the_ends(plan: BatchPlan, log: KafkaLog) -> Iterator[RawRecord]:

@@ -75,13 +75,18 @@ class Unwritten:
 
 
 @dataclass(frozen=True, slots=True)
+class Mixed:
+    """Records of the topic name other tables; the next try reads only the table's own."""
+
+
+@dataclass(frozen=True, slots=True)
 class Conflict:
     """Another writer published first: the batch is planned again on its snapshot."""
 
     error: ConflictError
 
 
-Unlike = Wider | Lacking | Told | Unwritten
+Unlike = Wider | Lacking | Told | Unwritten | Mixed
 """The records hold something that the plan did not know."""
 
 Outcome = Merged | Requeued | Waiting | Nothing | Longer | Unlike | Conflict

@@ -94,6 +94,11 @@ class Request:
         """Returns the request that asks all records for their schemas, as some are new."""
         return replace(self, all_schemas=True)
 
+    def apart(self) -> Request:
+        """Returns the request for the table's own records in a topic that has others'."""
+        entry = replace(self.entry, is_shared=True)
+        return Request(entry, self.run_id, self.work, self.limits, tries=self.tries)
+
     def once_more(self) -> Request:
         """Returns the request for a try after another writer has published."""
         return replace(self, tries=self.tries + 1, told=None)

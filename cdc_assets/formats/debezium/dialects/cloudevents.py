@@ -15,6 +15,7 @@ from cdc_assets.changes.json_text import mapping
 from cdc_assets.formats.debezium.dialects.dialect import Dialect, Opened, opened
 from cdc_assets.formats.debezium.dialects.enveloped import OPS
 from cdc_assets.formats.debezium.inline import DATA, schema_text
+from cdc_assets.formats.debezium.named import FIELDS
 from cdc_assets.formats.sample import JsonObject
 from cdc_assets.schema.connect import ConnectSchema, describe_envelope, is_envelope_schema
 from cdc_assets.schema.described import Described
@@ -24,7 +25,7 @@ _ODD: Final = re.compile(r"[^A-Za-z0-9]")
 _SOURCE: Final = (
     "connector", "ts_ms", "ts_us", "snapshot", "sequence", "lsn", "file", "pos", "row", "gtid",
     "server_id", "commit_lsn", "change_lsn", "event_serial_no", "scn", "commit_scn", "txSeq",
-    "ssn", "commit_ts_ms", "ord", "commit_time", "value_capture_type",
+    "ssn", "commit_ts_ms", "ord", "commit_time", "value_capture_type", "name", *FIELDS,
 )  # fmt: skip
 
 

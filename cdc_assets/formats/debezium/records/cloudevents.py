@@ -35,7 +35,7 @@ class CloudEventRecords(EnvelopedRecords):
             ]
         )
         data = StructType([StructField(PAYLOAD, images)]) if self.is_inline else images
-        names = [_OP, _ORDER, *map(attribute, common.source_type(spec.order).names)]
+        names = [_OP, _ORDER, *map(attribute, common.source_type(spec.order, spec).names)]
         attributes = [StructField(name, StringType()) for name in names]
         kind = StructType([*attributes, StructField("data", data)])
         return parsed(self._text(), kind, spec)
@@ -48,7 +48,7 @@ class CloudEventRecords(EnvelopedRecords):
         fields = [
             images.getField("before").alias("before"),
             images.getField("after").alias("after"),
-            _source(event, spec.order).alias("source"),
+            _source(event, common.source_type(spec.order, spec)).alias("source"),
             event.getField(_OP).alias("op"),
         ]
         if spec.counts_rows:
@@ -62,8 +62,18 @@ class CloudEventRecords(EnvelopedRecords):
         names = map(attribute, common.source_type(order).names)
         kind = StructType([StructField(name, StringType()) for name in names])
         found = F.from_json(self._text(), StructType([StructField(PAYLOAD, kind)]))
-        source = _source(found.getField(PAYLOAD), order)
+        source = _source(found.getField(PAYLOAD), common.source_type(order))
         return raw.select("partition", "offset", "timestamp", source.alias("source"))
+
+    def origin(self) -> Expression:
+        """Reads the attributes alone."""
+        names = (_OP, *map(attribute, common.NAMES.names))
+        kind = StructType([StructField(name, StringType()) for name in names])
+        event = F.from_json(self._text(), StructType([StructField(PAYLOAD, kind)]))
+        found = event.getField(PAYLOAD)
+        return F.struct(
+            found.getField(_OP).alias("op"), _source(found, common.NAMES).alias("source")
+        )
 
     def _text(self) -> Expression:
         return within_object(value_text() if self._schemas is None else self._schemas.rest())
@@ -72,11 +82,11 @@ class CloudEventRecords(EnvelopedRecords):
         return usual_cloud_event(names, must)
 
 
-def _source(event: Expression, order: Order) -> Expression:
+def _source(event: Expression, fields: StructType) -> Expression:
     return F.struct(
         *(
             _as(each.dataType, event.getField(attribute(each.name))).alias(each.name)
-            for each in common.source_type(order)
+            for each in fields
         )
     )
 

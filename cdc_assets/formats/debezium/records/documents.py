@@ -32,13 +32,14 @@ class DocumentRecords(EnvelopedRecords):
     def document(self, spec: ReadSpec) -> Expression:
         """Parses ``{"payload": envelope}``."""
         texts = [StructField(name, StringType()) for name in _TEXTS]
-        kind = StructType([*texts, StructField("source", common.source_type(spec.order))])
+        kind = StructType([*texts, StructField("source", common.source_type(spec.order, spec))])
         text = within_object(value_text()) if self._schemas is None else self._schemas.rest()
         return parsed(text, kind, spec)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
         """Returns the envelope of documents whose ``_id`` is the record's key."""
         payload = document.getField(PAYLOAD)
+        source = payload.getField("source")
         is_nothing = F.col("value").isNull() | self.is_nothing(document)
         op = F.when(is_nothing, TOMBSTONE).otherwise(payload.getField("op"))
         id_ = json_object(StructType([StructField("id", StringType())])).getField("id")
@@ -52,10 +53,12 @@ class DocumentRecords(EnvelopedRecords):
             unchanged=lambda _: F.lit(False),
             left_out=lambda _: None,
             record_key=_image(no_text(), id_),
-            source=payload.getField("source"),
+            source=source,
             ordinal=F.lit(None).cast("bigint"),
-            reject=F.coalesce(rejected, F.when(is_partial, _NO_DOCUMENT)),
-            other_table=no_text(),
+            reject=F.coalesce(
+                rejected, common.misnamed(op, source, spec), F.when(is_partial, _NO_DOCUMENT)
+            ),
+            other_table=common.other_table(source, spec),
             unknown=no_names(),
             absent=no_names(),
         )

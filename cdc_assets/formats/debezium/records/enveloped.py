@@ -15,7 +15,7 @@ from cdc_assets.formats.debezium.records.records import Records
 from cdc_assets.formats.debezium.records.rejection import rejection
 from cdc_assets.formats.debezium.records.schemas import Schemas
 from cdc_assets.formats.debezium.usual_layout import usual_layout
-from cdc_assets.formats.envelope import Envelope, fields_of, if_any, no_names, no_text
+from cdc_assets.formats.envelope import Envelope, fields_of, if_any, no_names
 from cdc_assets.formats.lacking import lacks, named_now, texts
 from cdc_assets.formats.order import Order
 from cdc_assets.formats.record_json import PAYLOAD, parsed, value_text, within_object
@@ -72,6 +72,7 @@ class EnvelopedRecords(Records):
         is_nothing = F.col("value").isNull() | self.is_nothing(document)
         op = F.when(is_nothing, TOMBSTONE).otherwise(payload.getField("op"))
         after, before = payload.getField("after"), payload.getField("before")
+        source = payload.getField("source")
         logged = F.json_object_keys(F.get_json_object(value_text(), paths.before))
         unlike = self._unlike(after, op, paths, spec)
         return Envelope(
@@ -84,13 +85,14 @@ class EnvelopedRecords(Records):
                 after.getField(column.name), column, spec, self._placeholder
             ),
             record_key=record_key(spec),
-            source=payload.getField("source"),
+            source=source,
             ordinal=common.ordinal(payload, spec),
             reject=F.coalesce(
                 rejection(document, op, spec, _NO_OP),
+                common.misnamed(op, source, spec),
                 self.unlike(paths.before.replace("before", "after"), op.isin(*ROW_OPS), spec),
             ),
-            other_table=no_text(),
+            other_table=common.other_table(source, spec),
             unknown=unlike[0],
             absent=unlike[1],
         )
@@ -98,12 +100,18 @@ class EnvelopedRecords(Records):
     def sources(self, raw: DataFrame, order: Order) -> DataFrame:
         """Parses ``source`` alone."""
         kind = StructType([StructField("source", common.source_type(order))])
-        if self._schemas is not None:
-            kind = StructType([StructField(PAYLOAD, kind)])
-        text = value_text() if self._schemas is None else self._schemas.rest()
-        found = F.from_json(text, kind)
-        source = (found.getField(PAYLOAD) if self.is_inline else found).getField("source")
+        source = self._part(kind).getField("source")
         return raw.select("partition", "offset", "timestamp", source.alias("source"))
+
+    def origin(self) -> Expression:
+        """Parses ``op`` and ``source`` alone."""
+        return self._part(common.ORIGIN)
+
+    def _part(self, kind: StructType) -> Expression:
+        if self._schemas is None:
+            return F.from_json(value_text(), kind)
+        found = F.from_json(self._schemas.rest(), StructType([StructField(PAYLOAD, kind)]))
+        return found.getField(PAYLOAD)
 
     def _unlike(
         self, after: Expression, op: Expression, paths: Paths, spec: ReadSpec

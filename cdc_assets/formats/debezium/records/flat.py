@@ -12,6 +12,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from cdc_assets.formats.debezium import envelope as common
 from cdc_assets.formats.debezium.added_fields import DELETED, NEEDED, AddedFields
 from cdc_assets.formats.debezium.dialects.flat import DOCUMENT_ID, is_document
+from cdc_assets.formats.debezium.named import FIELDS
 from cdc_assets.formats.debezium.records.keys import json_object, record_key
 from cdc_assets.formats.debezium.records.records import Records
 from cdc_assets.formats.debezium.records.rejection import rejection
@@ -24,7 +25,7 @@ from cdc_assets.formats.record_json import PAYLOAD, parsed, value_text, within_o
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, ReadSpec, wire_struct
 from cdc_assets.formats.values import wire_type
 
-_ALWAYS: Final = frozenset({"ts_ms", "ts_us", "snapshot"})
+_ALWAYS: Final = frozenset({"ts_ms", "ts_us", "snapshot", *FIELDS})
 _NO_OP: Final = "not a row, or one of which __deleted says neither true nor false"
 
 
@@ -50,7 +51,7 @@ class FlatRecords(Records):
         op = self._op(document, spec)
         is_read = (op == "r") | (F.coalesce(self._of_source(row, "snapshot", spec), F.lit("false"))
                                  != "false")  # fmt: skip
-        unlike = self._unlike(row, op, spec)
+        unlike, source = self._unlike(row, op, spec), self._source(row, is_read, spec)
         return Envelope(
             op=op,
             is_read=is_read,
@@ -61,13 +62,14 @@ class FlatRecords(Records):
                 row.getField(column.name), column, spec, self._placeholder
             ),
             record_key=_record_key(spec),
-            source=self._source(row, is_read, spec),
+            source=source,
             ordinal=F.lit(None).cast("bigint"),
             reject=F.coalesce(
                 rejection(document, op, spec, _NO_OP),
+                common.misnamed(op, source, spec),
                 self.unlike(f"$.{PAYLOAD}", op.isin(*ROW_OPS), spec),
             ),
-            other_table=no_text(),
+            other_table=common.other_table(source, spec),
             unknown=unlike[0],
             absent=unlike[1],
             is_made=True,
@@ -75,16 +77,29 @@ class FlatRecords(Records):
 
     def sources(self, raw: DataFrame, order: Order) -> DataFrame:
         """Reads the added fields alone."""
-        fields = common.source_type(order)
+        source = self._part(common.source_type(order), ()).getField("source")
+        return raw.select("partition", "offset", "timestamp", source.alias("source"))
+
+    def origin(self) -> Expression:
+        """Reads the added fields alone."""
+        found = self._part(common.NAMES, (self._added.op, DELETED))
+        op, deleted = found.getField(self._added.op), found.getField(DELETED)
+        return F.struct(
+            F.coalesce(op, F.when(deleted == "true", "d")).alias("op"), found.getField("source")
+        )
+
+    def _part(self, fields: StructType, beside: tuple[str, ...]) -> Expression:
+        """Returns a struct of added fields: those of ``source`` in a struct, and these beside."""
         names = {each.name: self._added.of_source(each.name) for each in fields}
         added = [StructField(n, each.dataType) for each in fields for n in names[each.name]]
-        row = F.from_json(self._text(), StructType([StructField(PAYLOAD, StructType(added))]))
+        texts = [StructField(name, StringType()) for name in beside]
+        kind = StructType([StructField(PAYLOAD, StructType([*added, *texts]))])
+        row = F.from_json(self._text(), kind).getField(PAYLOAD)
         found = {
-            name: F.coalesce(*(row.getField(PAYLOAD).getField(each) for each in mine))
-            for name, mine in names.items()
+            name: F.coalesce(*(row.getField(each) for each in mine)) for name, mine in names.items()
         }
         source = F.struct(*(value.alias(name) for name, value in found.items()))
-        return raw.select("partition", "offset", "timestamp", source.alias("source"))
+        return F.struct(source.alias("source"), *(row.getField(n).alias(n) for n in beside))
 
     @property
     def beside(self) -> tuple[str, ...]:
@@ -100,7 +115,7 @@ class FlatRecords(Records):
         """Returns the added fields that are read; a column of the same name takes precedence."""
         taken = set(spec.schema.names)
         wanted = [StructField(name, StringType()) for name in (self._added.op, DELETED)]
-        for each in common.source_type(spec.order):
+        for each in common.source_type(spec.order, spec):
             wanted += [StructField(n, each.dataType) for n in self._added.of_source(each.name)]
         return [each for each in wanted if each.name not in taken]
 
@@ -131,13 +146,13 @@ class FlatRecords(Records):
 
     def _source(self, row: Expression, is_read: Expression, spec: ReadSpec) -> Expression:
         """Returns the source; without a position in its order if a part of that is missing."""
-        names = [each.name for each in common.source_type(spec.order)]
+        names = [each.name for each in common.source_type(spec.order, spec)]
         found = {name: self._of_source(row, name, spec) for name in names}
         op = self._field(row, self._added.op, spec)
         is_told = found["ts_ms"].isNotNull() & F.coalesce(op, found["snapshot"]).isNotNull()
         for name in NEEDED.get(spec.layout.scheme, ()):
             is_told = is_told & (is_read | found[name].isNotNull())
-        types = {each.name: each.dataType for each in common.source_type(spec.order)}
+        types = {each.name: each.dataType for each in common.source_type(spec.order, spec)}
         return F.struct(
             *(
                 (value if name in _ALWAYS else F.when(is_told, value)).cast(types[name]).alias(name)

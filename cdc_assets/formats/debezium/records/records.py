@@ -50,6 +50,10 @@ class Records(ABC):
     def sources(self, raw: DataFrame, order: Order) -> DataFrame:
         """Returns ``partition offset timestamp source`` of records."""
 
+    @abstractmethod
+    def origin(self) -> Expression:
+        """Returns `ORIGIN` of a raw record; NULL where it cannot be read."""
+
     def writer(self) -> Expression | None:
         """Returns the number of the schema; None in a dialect without schemas."""
         return None if self._schemas is None else self._schemas.writer()

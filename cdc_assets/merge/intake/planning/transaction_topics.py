@@ -25,10 +25,12 @@ class TransactionTopics:
     def of(self, entry: TableEntry) -> TransactionLog | None:
         """Returns the transactions of a table; None if no topic tells about them.
 
+        Nor does one for a topic of several tables, whose records are counted for each of them.
+
         Raises:
             CdcError: if Kafka does not answer.
         """
-        topic = self._topic(entry)
+        topic = None if entry.is_shared else self._topic(entry)
         if topic is None:
             return None
         qualified, marks = entry.at_source.qualified, self._configured.format(entry)
