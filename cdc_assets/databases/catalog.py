@@ -83,6 +83,10 @@ class SourceTable(Protocol):
         """
         ...
 
+    def identifies(self, key: Collection[str]) -> bool:
+        """Returns whether these columns are known to identify a row, in any change of it."""
+        ...
+
     def unpublished(self, publication: str | None) -> dict[str, str]:
         """Returns columns whose changes no event holds, each with the reason."""
         ...

@@ -20,6 +20,7 @@ from cdc_assets.formats.format import Format
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.oversized import OVERSIZE, blanked
 from cdc_assets.formats.spec import ReadSpec
+from cdc_assets.registry import TableEntry, Taken
 from cdc_assets.schema.types import TableSchema
 
 OF_TABLE: Final = "of_table"
@@ -112,6 +113,21 @@ def whose_are(raw: DataFrame, fmt: Format, layout: Layout, topic: str) -> DataFr
     kept = raw.withColumns({"whole": F.col("value"), "value": F.when(size, F.col("value"))})
     told = fmt.whose(kept, layout, topic)
     return told.withColumn("value", F.col("whole")).drop("whole")
+
+
+def changes_of(raw: DataFrame, fmt: Format, layout: Layout, entry: TableEntry) -> DataFrame:
+    """Returns the records with a value that are not another table's, by what is known of a topic.
+
+    Args:
+        raw: the records.
+        fmt: their format.
+        layout: their layout.
+        entry: the table.
+    """
+    if not (fmt.names_tables and entry.is_shared) or entry.taken is Taken.ALL:
+        return raw
+    whose = whose_are(raw, fmt, layout, entry.topic)
+    return Apart({}).own(whose, entry.at_source)
 
 
 def set_apart(whose: DataFrame, before: DataFrame | None, table: TableName) -> Apart:

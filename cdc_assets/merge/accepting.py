@@ -22,6 +22,7 @@ from cdc_assets.changes.position import Scheme
 from cdc_assets.changes.restarts import COMMIT_NUMBERS, Permit, Restarts
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
+from cdc_assets.formats.by_table import changes_of
 from cdc_assets.formats.histories import Histories, after_statements, statements_on
 from cdc_assets.formats.order import Epochs
 from cdc_assets.lake import Lake
@@ -107,7 +108,8 @@ class RestartDesk:
         options = self._config.kafka.spark_options()
         if self._planner.format(plan.entry).reads_headers(plan.layout):
             options = {**options, **WITH_HEADERS}
-        return read_ranges(self._spark(), plan.entry.topic, plan.ranges, options)
+        raw = read_ranges(self._spark(), plan.entry.topic, plan.ranges, options)
+        return changes_of(raw, self._planner.format(plan.entry), plan.layout, plan.entry)
 
     def _looked(self, plan: BatchPlan, watch: RestartWatch) -> Acceptable | None:
         raw = self._raw(plan)

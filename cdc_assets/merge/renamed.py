@@ -185,6 +185,9 @@ class Renames:
         where = f"table={old.table} topic={old.topic} renamed={entry.table.qualified}"
         if former.state.published is not None and former.state.published.topic == entry.topic:
             renamed = AtSource.of(former.state, "").renamed_to(entry.topic)
+            if renamed is None and former.entry.topic == entry.topic:
+                what = "both names have one topic, whose former records are passed over by now"
+                raise _cannot(what, where)
             if renamed is None:
                 what = "the lake does not say what it was called before"
                 raise _cannot(what, where)

@@ -75,6 +75,10 @@ class CatalogTable:
         del publication
         return False
 
+    def identifies(self, key: Collection[str]) -> bool:
+        """Returns whether they are the primary key."""
+        return {*key} == {*self.primary_key}
+
     def require_told(self, key: tuple[str, ...], where: str) -> None:
         """Refuses a table whose events do not hold whole rows, not what they say, or no order.
 

@@ -189,6 +189,11 @@ class CatalogTable:
         """Refuses nothing: what the server logs of a row is the table's affair, not a setting."""
         del where
 
+    def identifies(self, key: Collection[str]) -> bool:
+        """Returns whether they are the primary key, or the index that is the replica identity."""
+        indexes = [{*each.key} for each in self.row_identities]
+        return {*key} == {*self.primary_key} or (bool(key) and all(i == {*key} for i in indexes))
+
     def require_told(self, key: tuple[str, ...], where: str) -> None:
         """Refuses a table whose events do not identify their row.
 

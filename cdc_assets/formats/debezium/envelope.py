@@ -85,7 +85,8 @@ def misnamed(op: Expression, source: Expression, spec: ReadSpec) -> Expression:
         reason = F.when(source.getField("db") != spec.layout.database, _ELSEWHERE)
     if spec.own.is_named:
         is_change = op.isin(*ROW_OPS, "d", "t")
-        nameless = F.when(is_change & table_named(source).isNull(), _NAMELESS)
+        is_nameless = _first(source, SCHEMAS).isNull() | _first(source, TABLES).isNull()
+        nameless = F.when(is_change & is_nameless, _NAMELESS)
         reason = F.coalesce(reason, nameless)
     return reason
 

@@ -34,8 +34,8 @@ def keyed(
 ) -> Described:
     """Returns a description with the table's key.
 
-    That is the primary key of a database's catalog. Without one it is the key of the records, as
-    that decides which partition a row is in.
+    That is the key of the records, as it decides which partition a row is in; but the primary key
+    of a database's catalog, if the records' is not known to identify rows.
 
     Args:
         entry: the table.
@@ -47,9 +47,8 @@ def keyed(
         TerminalError: if the records' key is known not to identify rows.
     """
     names, known = samples.key_names, {*described.names}
-    primary = table.primary_key if table is not None else ()
-    if primary and known.issuperset(primary):
-        return replace(described, key=primary if {*names} != {*primary} else names or primary)
+    if table is not None and table.primary_key and known.issuperset(table.primary_key):
+        return replace(described, key=names if table.identifies(names) else table.primary_key)
     key = names or described.key
     strange = [name for name in key if name not in known]
     if strange:
@@ -74,12 +73,13 @@ def require_in_one_partition(
     Raises:
         TerminalError: if it is one.
     """
-    names = {*samples.key_names}
-    is_split = table is not None and table.logs_whole_rows and names != {*table.primary_key}
-    if not (is_split and table and table.primary_key and names) or partitions < _SEVERAL:
+    names = samples.key_names
+    if table is None or not names or not table.primary_key or partitions < _SEVERAL:
+        return
+    if table.identifies(names) or not table.logs_whole_rows:
         return
     what = (
-        f"the key of its records ({', '.join(samples.key_names)}) is not the primary key, by which "
+        f"the key of its records ({', '.join(names)}) is not the primary key, by which "
         f"rows are told, and its topic has {partitions} partitions: a row whose record's key "
         "changes is deleted in one and created in another, in no order"
     )

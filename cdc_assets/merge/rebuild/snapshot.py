@@ -8,6 +8,8 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.effects import effect
+from cdc_assets.formats.by_table import changes_of
+from cdc_assets.merge.intake.layouts import layout_of
 from cdc_assets.merge.intake.read import read_ranges
 from cdc_assets.merge.rebuild.site import Site
 from cdc_assets.merge.rebuild.standing import SIGNAL, Standing
@@ -51,6 +53,8 @@ def has_snapshot(site: Site, standing: Standing, begin: OffsetVector) -> bool:
         return False
     options = site.config.kafka.spark_options()
     raw = read_ranges(site.spark(), site.entry.topic, ranges, options)
+    layout, fmt = layout_of(beside.properties), site.planner.format(site.entry)
+    raw = changes_of(raw, fmt, layout, site.entry)
     text = F.col("value").cast("string")
     said = F.coalesce(*(F.get_json_object(text, path) for path in _MARKS))
     sent = F.col("timestamp")
