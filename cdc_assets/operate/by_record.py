@@ -47,17 +47,19 @@ def without_rows(services: Services, known: Registry) -> tuple[TableEntry, ...]:
 
     A lake that does not answer shows none.
     """
-    open_ = [each for each in known if _is_guess(services, each)]
+    seen = services.with_rows  # not looked at again: some catalogs are asked for each table
+    open_ = [e for e in known if _is_guess(services, e) and e.table not in seen]
     try:
         looked = services.lake.looked([(e.target, e.shard_value) for e in open_]) if open_ else []
     except UnreachableError:
         return ()
-    empty = (
+    empty = tuple(
         each
         for each, found in zip(open_, looked, strict=True)
         if found is None or (isinstance(found, TableState) and found.published is None)
     )
-    return tuple(empty)
+    seen |= {each.table for each in open_} - {each.table for each in empty}
+    return empty
 
 
 def named_by_records(

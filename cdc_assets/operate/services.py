@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.desired import DesiredBook
 from cdc_assets.operate.failures import FailureBook
@@ -37,11 +38,15 @@ class Services:
 
     Creating one touches no network. A part that could not be reached is tried again at its next
     use. One instance serves one thread at a time.
+
+    Attributes:
+        with_rows: tables that were once seen to have rows in the lake.
     """
 
     def __init__(self, config: ReplicationConfig, clock: Clock = utc_now) -> None:
         self.config = config
         self.clock = clock
+        self.with_rows = set[TableName]()
 
     @cached_property
     def log(self) -> KafkaLog:

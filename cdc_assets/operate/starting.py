@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
@@ -16,6 +16,7 @@ from cdc_assets.config.starter import StarterSource
 from cdc_assets.errors import ConfigError
 from cdc_assets.formats.registered import format_of
 from cdc_assets.log.kinds import TopicKind
+from cdc_assets.log.values import RawRecord
 from cdc_assets.operate.services import Services
 
 if TYPE_CHECKING:
@@ -101,12 +102,9 @@ class _Look:
         fmt, edges = _format(name), self.services.log.edges(topics)
         tables, connectors = set[TableName](), Counter[str]()
         for topic, records in edges.items():
-            table = fmt.topics.table_of(topic, prefix)
-            mine = fmt.tables(records, prefix) if fmt.has_many_tables else {table}
+            mine = _tables(fmt, topic, records, prefix)
             with_value = [record for record in records if record.value is not None]
             for each in mine:
-                if each is None:
-                    continue
                 tables.add(each)
                 said = fmt.look(with_value, each).sources
                 connectors.update(str(s["connector"]) for s in said if "connector" in s)
@@ -115,6 +113,17 @@ class _Look:
             _identifier(prefix), name, _patterns(prefix, topics),
             tuple(sorted(each.qualified for each in tables)), kind,
         )  # fmt: skip
+
+
+def _tables(
+    fmt: Format, topic: str, records: Sequence[RawRecord], prefix: str
+) -> Collection[TableName]:
+    """Returns the tables that records name, else the one that their topic's name tells."""
+    if fmt.has_many_tables:
+        return fmt.tables(records, prefix)
+    named = {table for each in records if (table := fmt.named(each, prefix))}
+    guess = fmt.topics.table_of(topic, prefix)
+    return named or ({guess} if guess else ())
 
 
 def _names() -> tuple[str, ...]:
