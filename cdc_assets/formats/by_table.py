@@ -90,10 +90,10 @@ class Apart:
             whose: as from `whose_are`.
             table: by the name that records give it.
         """
-        of_table, value = F.col(OF_TABLE), F.col("value")
-        is_mine = value.isNotNull() & (of_table.isNull() | (of_table == table.qualified))
-        is_lone = value.isNull() & self._is_lone()
-        return whose.where(is_mine | is_lone).drop(OF_TABLE, "is_delete")
+        of_table, is_empty = F.col(OF_TABLE), F.col("is_empty")
+        is_mine = ~is_empty & (of_table.isNull() | (of_table == table.qualified))
+        found = whose.where(is_mine | (is_empty & self._is_lone()))
+        return found.drop(OF_TABLE, "is_delete", "is_empty")
 
     def _is_lone(self) -> Expression:
         if self.has_more:
@@ -105,7 +105,7 @@ class Apart:
 
 
 def whose_are(raw: DataFrame, fmt: Format, layout: Layout, topic: str) -> DataFrame:
-    """Adds `OF_TABLE` and ``is_delete`` to raw records, for a format that `names_tables`.
+    """Adds `OF_TABLE` and what `Format.whose` tells to raw records.
 
     A record that is too large is no known table's.
     """
@@ -138,9 +138,8 @@ def set_apart(whose: DataFrame, before: DataFrame | None, table: TableName) -> A
         before: the record before each range, too; None if there are none.
         table: by the name that records give it.
     """
-    is_empty = F.col("value").isNull()
-    rows = whose.groupBy(OF_TABLE, is_empty.alias("empty")).count().collect()
-    counted = {(row[OF_TABLE], row["empty"]): row["count"] for row in rows}
+    rows = whose.groupBy(OF_TABLE, "is_empty").count().collect()
+    counted = {(row[OF_TABLE], row["is_empty"]): row["count"] for row in rows}
     others = {name: n for (name, _), n in counted.items() if name not in (None, table.qualified)}
     if not any(empty for _, empty in counted):
         return Apart(others)
@@ -150,11 +149,9 @@ def set_apart(whose: DataFrame, before: DataFrame | None, table: TableName) -> A
 def _with_lone(others: Mapping[str, int], all_: DataFrame, before: DataFrame | None) -> Apart:
     """Finds the records without a value that do not follow a delete of their key."""
     in_log = Window.partitionBy("partition").orderBy("offset")
-    slim = all_.select(
-        "partition", "offset", "key", "is_delete", F.col("value").isNull().alias("empty")
-    )
+    slim = all_.select("partition", "offset", "key", "is_delete", "is_empty")
     was = F.lag(F.struct("key", "is_delete")).over(in_log)
-    told = slim.withColumn("was", was).where("empty")
+    told = slim.withColumn("was", was).where("is_empty")
     is_paired = F.col("was.is_delete") & F.col("was.key").eqNullSafe(F.col("key"))
     lone = told.where(~F.coalesce(is_paired, F.lit(False))).select("partition", "offset")
     if before is not None:

@@ -301,10 +301,10 @@ class Format(ABC):
         """Returns the envelope of a record, from its parsed document."""
 
     def whose(self, raw: DataFrame, layout: Layout, topic: str) -> DataFrame:
-        """Adds ``of_table`` and ``is_delete`` to raw records, in a format that `names_tables`.
+        """Adds ``of_table is_delete is_empty`` to raw records, in a format that `names_tables`.
 
         The first is ``schema.table`` of the table that a change names, NULL if it names none or
-        cannot be read; the second is whether it deletes a row.
+        cannot be read; the others are whether it deletes a row, and whether it has no value.
 
         Raises:
             CdcError: if the schemas' store does not answer, or answers wrongly.

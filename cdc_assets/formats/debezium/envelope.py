@@ -50,7 +50,7 @@ def source_type(order: Order, spec: ReadSpec | None = None) -> StructType:
 
 
 def with_owner(raw: DataFrame, origin: Expression) -> DataFrame:
-    """Adds ``of_table`` and ``is_delete`` to raw records, see `Format.whose`.
+    """Adds ``of_table``, ``is_delete`` and ``is_empty`` to raw records, see `Format.whose`.
 
     Args:
         raw: the records.
@@ -59,7 +59,12 @@ def with_owner(raw: DataFrame, origin: Expression) -> DataFrame:
     told = raw.withColumn("origin", origin)
     named = table_named(F.col("origin").getField("source"))
     is_delete = F.coalesce(F.col("origin").getField("op") == "d", F.lit(False))
-    return told.withColumns({"of_table": named, "is_delete": is_delete}).drop("origin")
+    said = F.rtrim(F.col("value").cast("string"))  # a tombstone that a converter has written
+    is_nothing = (F.trim(said) == "null") | said.endswith('"payload":null}')
+    op = F.col("origin").getField("op")
+    is_empty = F.col("value").isNull() | (op.isNull() & F.coalesce(is_nothing, F.lit(False)))
+    columns = {"of_table": named, "is_delete": is_delete, "is_empty": is_empty}
+    return told.withColumns(columns).drop("origin")
 
 
 def table_named(source: Expression) -> Expression:
