@@ -9,6 +9,7 @@ import pytest
 from cdc_assets.formats.debezium.inline import PAYLOAD, SCHEMA, front_of, known_text
 from cdc_assets.formats.spark_hash import spark_hash
 from cdc_assets.log.kinds import TopicKind
+from cdc_assets.schema.types import Column, Decimal, TableSchema, Wire
 from cdc_assets_tests.formats.debezium import debezium_json
 from cdc_assets_tests.formats.decoding import TABLE, Bytes, decoded, raw, table_of
 from cdc_assets_tests.pipeline import Session
@@ -80,6 +81,19 @@ def test_a_record_is_the_same_read_with_its_schema_and_without(spark: Session, k
                if rows[0]["reject"] is None]  # fmt: skip
     assert {"good", "a payload like a schema"} <= set(is_read)
     assert not {"cut off", "not UTF-8", "half a character"} & set(is_read)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("value_", "refused"), [(12.5, True), (7, True), ("BOI=", False), (None, False), (True, False)]
+)
+def test_decimals_that_are_numbers_are_refused_by_the_settings_name(value_, refused: bool) -> None:
+    column = Column("p", Decimal(10, 2), Wire.DECIMAL_BYTES)
+    event = json.dumps({"op": "c", "after": {"id": 1, "p": value_}, "source": {}})
+    found = debezium_json().look(raw([Bytes(None, event.encode())]), TABLE)
+    refusal = found.inexact(TableSchema((column,)))
+    assert (refusal is not None) is refused
+    assert refusal is None or "decimal.format=BASE64" in refusal.remedy
 
 
 NOTHING = (b'{"schema":null,"payload":null}', b'{"schema": null, "payload": null}')

@@ -4,7 +4,20 @@ import pytest
 
 from cdc_assets.schema import stand_ins
 from cdc_assets.schema.connect import describe_envelope, is_envelope_schema, map_field
-from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, UnmappedColumn, Wire
+from cdc_assets.schema.evolution import plan_evolution
+from cdc_assets.schema.existing import EMPTY
+from cdc_assets.schema.policy import Policy
+from cdc_assets.schema.stored import from_json, to_json
+from cdc_assets.schema.types import (
+    Column,
+    Decimal,
+    ListOf,
+    Primitive,
+    TableSchema,
+    UnmappedColumn,
+    Wire,
+    WireDetail,
+)
 
 
 def field(type_, name=None, **more):
@@ -174,3 +187,57 @@ def test_what_is_one():
     value = {"type": "struct", "fields": [AFTER, {**decimal(2, 10), "field": "x"}]}
     assert is_envelope_schema(value)
     assert describe_envelope(value).names == ("id",)
+
+
+def told(type_, length=None, scale=None):
+    given = {"type": type_, "length": length, "scale": scale}
+    parameters = {
+        f"__debezium.source.column.{n}": str(v) for n, v in given.items() if v is not None
+    }
+    return field("string", parameters=parameters)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("given", "type_", "wire", "detail"),
+    [
+        (told("NUMERIC", 10, 2), Decimal(10, 2), Wire.DECIMAL_TEXT, None),
+        (told("numeric", 38, 0), Decimal(38, 0), Wire.DECIMAL_TEXT, None),
+        (told("NUMERIC", 131089, 0), Primitive.STRING, Wire.STRING, WireDetail(number=True)),
+        (told("NUMERIC", 3, 2046), Primitive.STRING, Wire.STRING, WireDetail(number=True)),
+        (told("NUMERIC"), Primitive.STRING, Wire.STRING, WireDetail(number=True)),
+        (told("NUMERIC", "x", 2), Primitive.STRING, Wire.STRING, WireDetail(number=True)),
+        (told("VARCHAR", 10), Primitive.STRING, Wire.STRING, None),
+    ],
+)
+def test_a_decimal_as_text_is_one_if_its_source_type_is_propagated(given, type_, wire, detail):
+    found = map_field(given)
+    assert isinstance(found, Column)
+    assert (found.type, found.wire, found.detail) == (type_, wire, detail)
+
+
+@pytest.mark.unit
+def test_a_number_that_is_stored_as_text_stays_so_once_its_type_is_told():
+    lake = TableSchema((Column("c", Primitive.STRING, Wire.STRING),))
+    record = TableSchema((map_field(told("NUMERIC", 10, 2)),))
+    assert plan_evolution(lake, record, Policy()).is_empty
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("name", ["Enum", "EnumSet"])
+def test_labels_are_the_records_own_and_not_stored(name):
+    full = field("string", f"io.debezium.data.{name}", parameters={"allowed": "a,b"})
+    found = map_field(full)
+    assert found.detail == WireDetail(("a", "b"), many=name == "EnumSet")
+    (stored,) = from_json(to_json(TableSchema((found,)))).columns
+    assert not (stored.detail and stored.detail.labels)
+    for allowed in ("", "x" * 30_000):
+        more = {**full, "parameters": {"allowed": allowed}}
+        assert map_field(more).detail is None
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("default", [0, "", "1970-01-01T00:00:00Z", False, [], "00000000-0000"])
+def test_a_default_is_no_value_of_a_row(default):
+    assert map_field({**field("string"), "default": default}).existing == EMPTY
+    assert map_field(field("string")).existing is None
