@@ -5,10 +5,13 @@ things: the table's state in `cdc-assets status`, and when a sensor tries the ta
 
 A transient failure (something did not answer) is tried again soon, for as long as
 ``runs.retry_hours`` says; a refused login likewise, but less often, since databases lock users.
-Then the table has *stopped*: no sensor tries it any more, until a person resumes or materializes
-it. A terminal failure needs a person, but its remedy is usually outside this program (a grant, a
-topic, a source setting), and trying is harmless because a failed batch publishes nothing: so it is
-tried again, too, at growing intervals of up to an hour. A person who has acted need not wait:
+Then the table has *stopped*. It is only *probed* then, about once an hour, and goes on by itself if
+the cause is gone, as after a weekend's outage; a person who resumes or materializes it need not
+wait for that.
+
+A terminal failure needs a person, but its remedy is usually outside this program (a grant, a topic,
+a source setting), and trying is harmless because a failed batch publishes nothing: so it is tried
+again, too, at growing intervals of up to an hour. A person who has acted need not wait:
 materializing the asset, or ``cdc-assets replicate --table``, ignores the interval.
 
 A table that waits for the end of a transaction has not failed. It is tried again when a topic in
@@ -19,6 +22,7 @@ stalled: that needs a person, but the table still continues by itself when a top
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -88,6 +92,14 @@ _FOR_PEOPLE: Final = frozenset({
     FailureKind.TERMINAL, FailureKind.UNEXPECTED, FailureKind.STALLED, FailureKind.LOGIN_REFUSED,
 })  # fmt: skip
 
+PROBED: Final = RETRIED | {FailureKind.UNEXPECTED}
+"""Kinds of a stopped table's last failure after which it is probed."""
+
+PROBE_EVERY: Final = timedelta(hours=1)
+
+LONGEST_STEP: Final = timedelta(hours=1)
+"""The most time between two attempts that counts: a clock may jump, and nobody may try for days."""
+
 LEAST_TRIES: Final = 5
 """The number of attempts before a table may stop: time without attempts does not count."""
 
@@ -122,9 +134,10 @@ class Failure:
 
     Attributes:
         since: the time of the first of these attempts; None if an earlier version did not write it.
-        retried: the number of failures in a row that may pass by themselves, since
-            ``retried_since``.
-        stopped: whether sensors have given up: only a person starts the table again.
+        retried: the number of failures in a row that may pass by themselves.
+        retried_for: the time between these that counts; see `LONGEST_STEP`.
+        stopped: whether sensors have given up, but for a probe from time to time.
+        probe_at: when a stopped table is probed; None if it is not.
     """
 
     at: datetime
@@ -134,8 +147,9 @@ class Failure:
     hold: Hold | None = None
     since: datetime | None = None
     retried: int = 0
-    retried_since: datetime | None = None
+    retried_for: timedelta = timedelta()
     stopped: bool = False
+    probe_at: datetime | None = None
 
     @property
     def began(self) -> datetime:
@@ -153,6 +167,10 @@ class Failure:
     def is_waited_for(self, now: datetime) -> bool:
         """Returns whether a sensor has to wait; not after a time that a wrong clock has written."""
         return self.at <= now < self.retry_at
+
+    def is_held_back(self, now: datetime) -> bool:
+        """Returns whether it has stopped and is not to be probed now."""
+        return self.stopped and (self.probe_at is None or self.at <= now < self.probe_at)
 
     @property
     def is_waiting(self) -> bool:
@@ -180,11 +198,25 @@ class Failure:
         if self.kind not in RETRIED:
             return counted
         goes_on = before is not None and before.retried > 0
-        retried = before.retried + 1 if before and goes_on else 1
-        retried_since = (before.retried_since if before and goes_on else None) or self.at
-        is_over = give_up_after is not None and self.at - retried_since >= give_up_after
+        if before is None or not goes_on:
+            return replace(counted, retried=1)
+        step = LONGEST_STEP if give_up_after is None else give_up_after / LEAST_TRIES
+        passed = min(max(self.at - before.at, timedelta()), step, LONGEST_STEP)
+        retried, retried_for = before.retried + 1, before.retried_for + passed
+        is_over = give_up_after is not None and retried_for >= give_up_after
         stopped = was_stopped or (is_over and retried >= LEAST_TRIES)
-        return replace(counted, retried=retried, retried_since=retried_since, stopped=stopped)
+        return replace(counted, retried=retried, retried_for=retried_for, stopped=stopped)
+
+    def probed(self, table: TableName) -> Failure:
+        """Returns this failure with the time of the next probe, if it is one of a stopped table.
+
+        The interval differs by table, from half an hour to one and a half: what has stopped many at
+        once is not met by all of them at once.
+        """
+        if not self.stopped or self.kind not in PROBED:
+            return replace(self, probe_at=None)
+        share = zlib.crc32(str(table).encode()) / 2**32
+        return replace(self, probe_at=self.at + PROBE_EVERY * (0.5 + share))
 
 
 def kind_of(error: Exception) -> FailureKind:
@@ -241,7 +273,7 @@ class FailureBook:
         """
         before = self._read(self._file(table))
         now = Failure(at, kind, message, hold=hold)
-        failure = now.after(before[1] if before else None, give_up_after)
+        failure = now.after(before[1] if before else None, give_up_after).probed(table)
         self._write(self._file(table), _to_json(table, failure))
         return failure
 
@@ -321,20 +353,26 @@ def _to_json(table: TableName, failure: Failure) -> str:
             "kind": failure.kind.value,
             "message": failure.message,
             "attempts": failure.attempts,
-            "since": failure.began.astimezone(UTC).isoformat(),
+            "since": _iso(failure.began),
             "stopped": failure.stopped,
-            **(_retried_to_dict(failure) if failure.retried_since else {}),
+            "probe_at": _iso(failure.probe_at),
+            "retried": failure.retried,
+            "retried_seconds": failure.retried_for.total_seconds(),
             **({"hold": _hold_to_dict(failure.hold)} if failure.hold else {}),
         }
     )
 
 
-def _retried_to_dict(failure: Failure) -> dict[str, Any]:
-    since = failure.retried_since
-    return {
-        "retried": failure.retried,
-        "retried_since": since.astimezone(UTC).isoformat() if since else None,
-    }
+def _iso(at: datetime | None) -> str | None:
+    return at.astimezone(UTC).isoformat() if at else None
+
+
+def _retried_for(fields: Mapping[str, Any], at: datetime) -> timedelta:
+    """Returns the time that counts; an earlier version wrote since when."""
+    since = _time(fields, "retried_since")
+    if since is not None:
+        return max(at - since, timedelta())
+    return timedelta(seconds=fields.get("retried_seconds", 0))
 
 
 def _time(fields: Mapping[str, Any], name: str) -> datetime | None:
@@ -361,15 +399,18 @@ def _hold_from_dict(fields: Mapping[str, Any]) -> Hold:
 
 def _from_json(text: str) -> tuple[TableName, Failure]:
     fields = cast("dict[str, Any]", json.loads(text))
+    at = datetime.fromisoformat(fields["at"])
     failure = Failure(
-        datetime.fromisoformat(fields["at"]),
+        at,
         FailureKind(fields["kind"]),
         fields["message"],
         fields["attempts"],
         _hold_from_dict(fields["hold"]) if "hold" in fields else None,
         since=_time(fields, "since"),
         retried=fields.get("retried", 0),
-        retried_since=_time(fields, "retried_since"),
+        retried_for=_retried_for(fields, at),
         stopped=fields.get("stopped", False),
+        probe_at=_time(fields, "probe_at"),
     )
-    return TableName(*fields["table"]), failure
+    table = TableName(*fields["table"])
+    return table, failure if "probe_at" in fields else failure.probed(table)

@@ -63,13 +63,14 @@ def held_words(table: TableName, desired: Desired) -> str:
 
 
 def stopped_words(view: TableSurvey) -> str:
-    """Says why sensors no longer try a failing table; empty if they do."""
+    """Says why sensors no longer try a failing table, or only probe it; empty if they try it."""
     failure = view.failure
     if failure is None or not failure.stopped:
         return ""
+    probe = f", probed at {failure.probe_at:%H:%M:%S}Z" if failure.probe_at else ""
     return (
-        f"stopped: it failed {failure.attempts} times since {failure.began:%Y-%m-%d %H:%M:%S}Z → "
-        f"cdc-assets resume --table {view.table}, once the reason is gone"
+        f"stopped: it failed {failure.attempts} times since {failure.began:%Y-%m-%d %H:%M:%S}Z"
+        f"{probe} → cdc-assets resume --table {view.table}, once the reason is gone"
     )
 
 

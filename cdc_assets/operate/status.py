@@ -304,7 +304,7 @@ def _failure_dict(view: TableSurvey) -> dict[str, Any] | None:
         "message": failure.message,
         "attempts": failure.attempts,
         "needs_person": failure.needs_person,
-        "retry_at": None if failure.stopped else _iso(failure.retry_at),
+        "retry_at": _iso(failure.probe_at if failure.stopped else failure.retry_at),
         "since": _iso(failure.began),
         "stopped": failure.stopped,
     }

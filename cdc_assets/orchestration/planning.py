@@ -54,7 +54,8 @@ def is_due(
     """Returns whether a table has work, no run has it, and it need not wait.
 
     A table that people have paused or dropped is never due, nor is one that cannot be read; one
-    that has stopped is due only with ``ignore_backoff``, which a person's request sets.
+    that has stopped is due for its probe, and with ``ignore_backoff``, which a person's request
+    sets.
 
     A table has work if changes are unread, if its topic vanished (the run then reports the
     consequences), or if it failed before: a run without changes shows its recovery. A table that
@@ -67,7 +68,7 @@ def is_due(
         return False
     failure = table.failure
     is_not_yet = failure is not None and failure.is_waited_for(now) and not table.has_moved
-    waits = is_not_yet or (failure is not None and failure.stopped)
+    waits = is_not_yet or (failure is not None and failure.is_held_back(now))
     return not waits or (ignore_backoff and not table.waits)
 
 

@@ -38,10 +38,13 @@ class Selection:
     table: str | None = None
     until_caught_up: bool = False
 
-    def left_out(self, seen: Sequence[TableSurvey]) -> tuple[dict[TableName, str], Failed]:
+    def left_out(
+        self, seen: Sequence[TableSurvey], now: datetime
+    ) -> tuple[dict[TableName, str], Failed]:
         """Returns the tables that people hold, and those that count as failed, with the reasons.
 
-        A table that has stopped is tried if it is named, because a person then asks for it.
+        A table that has stopped is tried if it is named, because a person then asks for it, or if
+        its probe is due.
         """
         held = {
             each.table: held_words(each.table, each.desired) for each in seen if each.desired.held
@@ -51,7 +54,9 @@ class Selection:
         stopped = {
             each.table: f"{stopped_words(each)}: {each.failure.message}"
             for each in seen
-            if each.failure is not None and each.failure.stopped and each.table not in held
+            if each.failure is not None
+            and each.failure.is_held_back(now)
+            and each.table not in held
         }
         return held, {**stopped, **unread(seen)}
 
@@ -77,7 +82,7 @@ def run_replicate(config: ReplicationConfig, selection: Selection) -> Failed:
         entries = selected(config, discover(work.services).registry, selection)
         first = survey(work.services, entries, ages=False).answered()
         goals = {each.table: each.marks.end for each in first.tables if each.marks}
-        held, failed = selection.left_out(first.tables)
+        held, failed = selection.left_out(first.tables, first.at)
         work.failed.update(failed)
         for table, words in held.items():
             work.progress.console.print(Text(f"left out: {table}: {words}"), soft_wrap=True)

@@ -17,7 +17,16 @@ from cdc_assets.errors import (
     StalledError,
     UnreachableError,
 )
-from cdc_assets.operate.failures import BACKOFF, Failure, FailureBook, FailureKind, Hold, kind_of
+from cdc_assets.operate.failures import (
+    BACKOFF,
+    LEAST_TRIES,
+    PROBED,
+    Failure,
+    FailureBook,
+    FailureKind,
+    Hold,
+    kind_of,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -41,7 +50,7 @@ def test_failures_are_read_back_and_counted(book: FailureBook) -> None:
     later = AT + timedelta(hours=1)
     expected = Failure(
         later, FailureKind.TRANSIENT, "Spark does not answer", 2,
-        since=AT, retried=1, retried_since=later,
+        since=AT, retried=1,
     )  # fmt: skip
     assert book.load_one(ORDERS) == expected
     assert book.load() == {ORDERS: expected}
@@ -152,12 +161,12 @@ def failing(book: FailureBook, hours: float, kind: FailureKind = FailureKind.TRA
 
 
 def test_what_does_not_pass_by_itself_stops_after_a_while(book: FailureBook) -> None:
-    found = [failing(book, hours) for hours in (0, 6, 12, 18, 23.9)]
+    found = [failing(book, hours) for hours in range(24)]
     assert not any(each.stopped or each.needs_person for each in found)
     last = failing(book, 24)
     assert last.stopped
     assert last.needs_person
-    assert (last.began, last.attempts) == (AT, 6)
+    assert (last.began, last.attempts) == (AT, 25)
     assert book.load_one(ORDERS) == last, "it is remembered"
     assert failing(book, 25).stopped, "an attempt by hand that fails starts nothing"
     assert failing(book, 26, FailureKind.TERMINAL).stopped
@@ -166,20 +175,87 @@ def test_what_does_not_pass_by_itself_stops_after_a_while(book: FailureBook) -> 
 
 
 def test_unknown_outcomes_count_together_with_what_is_transient(book: FailureBook) -> None:
-    for hours in (0, 6, 12, 18):
+    for hours in range(24):
         failing(book, hours)
     assert failing(book, 24, FailureKind.OUTCOME_UNKNOWN).stopped
 
 
 def test_time_in_which_nobody_tried_does_not_stop_a_table(book: FailureBook) -> None:
     failing(book, 0)
-    assert not failing(book, 100).stopped
+    assert not any(failing(book, 100 * n).stopped for n in range(1, 24))
+
+
+@pytest.mark.parametrize("jump", [24, 24 * 365, -24], ids=["a day", "a year", "back"])
+def test_a_jump_of_the_clock_stops_no_table(book: FailureBook, jump: float) -> None:
+    for tenth in range(LEAST_TRIES):
+        failing(book, tenth / 10)
+    assert not any(failing(book, jump + tenth / 10).stopped for tenth in range(LEAST_TRIES))
+
+
+def test_with_a_short_bound_a_jump_counts_as_one_try(book: FailureBook) -> None:
+    bound = timedelta(minutes=10)
+    times = [AT, AT + 3 * DAY, *(AT + 3 * DAY + timedelta(seconds=n) for n in range(6))]
+    made = [book.record(ORDERS, FailureKind.TRANSIENT, "x", at, give_up_after=bound)
+            for at in times]  # fmt: skip
+    assert not any(each.stopped for each in made)
+
+
+OTHERS = [TableName("shop", "public", f"t{n}") for n in range(60)]
+
+
+def stopped(book: FailureBook, kind: FailureKind, table: TableName = ORDERS) -> Failure:
+    for hours in range(25):
+        made = AT + timedelta(hours=hours)
+        book.record(table, FailureKind.TRANSIENT, "x", made, give_up_after=DAY)
+    return book.record(table, kind, "x", AT + timedelta(hours=25), give_up_after=DAY)
+
+
+@pytest.mark.parametrize("kind", [*PROBED], ids=str)
+def test_a_stopped_table_is_probed_about_once_an_hour(book: FailureBook, kind: FailureKind) -> None:
+    last = stopped(book, kind)
+    assert last.probe_at is not None
+    assert timedelta(minutes=30) <= last.probe_at - last.at <= timedelta(minutes=90)
+    assert last.is_held_back(last.at)
+    assert not last.is_held_back(last.probe_at)
+    assert not last.is_held_back(last.at - DAY), "a clock that was ahead is not waited for"
+    assert book.load_one(ORDERS) == last
+
+    again = book.record(ORDERS, kind, "x", last.probe_at, give_up_after=DAY)
+    assert again.stopped
+    assert again.is_held_back(last.probe_at)
+
+
+def test_a_stopped_table_that_needs_a_person_is_not_probed(book: FailureBook) -> None:
+    last = stopped(book, FailureKind.TERMINAL)
+    assert last.probe_at is None
+    assert last.is_held_back(last.at + 100 * DAY)
+
+
+def test_probes_of_many_tables_are_spread(book: FailureBook) -> None:
+    times = [stopped(book, FailureKind.TRANSIENT, each).probe_at for each in OTHERS]
+    minutes = [(at - AT) // timedelta(minutes=1) for at in times if at is not None]
+    assert len(minutes) == len(OTHERS)
+    assert max(minutes.count(each) for each in minutes) <= 6
+
+
+def test_a_table_that_an_earlier_version_has_stopped_is_probed(
+    book: FailureBook, tmp_path: Path
+) -> None:
+    last = stopped(book, FailureKind.TRANSIENT)
+    file = tmp_path / "registry.failures" / "shop.public.orders.json"
+    fields = json.loads(file.read_text())
+    del fields["probe_at"], fields["retried_seconds"]
+    file.write_text(json.dumps({**fields, "retried_since": AT.isoformat()}))
+    found = book.load_one(ORDERS)
+    assert found is not None
+    assert (found.stopped, found.probe_at) == (True, last.probe_at)
+    assert found.retried_for == timedelta(hours=25)
 
 
 def test_a_remedy_that_took_days_is_not_held_against_a_table(book: FailureBook) -> None:
     for hours in range(0, 72, 6):
         assert not failing(book, hours, FailureKind.TERMINAL).stopped
-    assert [failing(book, 72 + hours).stopped for hours in (0, 1, 2, 3, 4, 5)] == [False] * 6
+    assert not any(failing(book, 72 + hours).stopped for hours in range(24))
     assert failing(book, 96).stopped
 
 

@@ -116,7 +116,7 @@ class TestReplicate:
             world.produce(world.topic(table), [NOW])
         loaded = world.discover()
 
-        (request,) = tick(replicate(world, loaded), instance).run_requests or ()
+        (request,) = [*(tick(replicate(world, loaded), instance).run_requests or ())]
         assert request.partition_key == "2026-03-04-12:00"
         assert [key.path[-1] for key in request.asset_selection or ()] == ["items", "orders"]
         assert request.run_key is None
@@ -132,7 +132,7 @@ class TestReplicate:
         (entry,) = loaded
         world.publish(entry.target, {0: 0}, {0: 1})
 
-        (request,) = tick(replicate(world, loaded), instance).run_requests or ()
+        (request,) = [*(tick(replicate(world, loaded), instance).run_requests or ())]
         assert request.partition_key == "2026-03-04-10:00"
 
     def test_an_out_of_order_timestamp_does_not_stop_the_table(
@@ -145,7 +145,7 @@ class TestReplicate:
         (entry,) = loaded
         world.publish(entry.target, {0: 0}, {0: 2})
 
-        (request,) = tick(replicate(world, loaded), instance).run_requests or ()
+        (request,) = [*(tick(replicate(world, loaded), instance).run_requests or ())]
         assert request.partition_key == "2026-03-04-11:00"
 
     def test_a_timestamp_in_the_future_is_read_in_the_current_hour(
@@ -153,7 +153,7 @@ class TestReplicate:
     ) -> None:
         world.produce(world.topic("orders"), [NOW + 9 * HOUR])
 
-        (request,) = tick(replicate(world, world.discover()), instance).run_requests or ()
+        (request,) = [*(tick(replicate(world, world.discover()), instance).run_requests or ())]
         assert request.partition_key == "2026-03-04-12:00"
 
     def test_a_table_that_is_read_to_the_end_gets_no_run(
@@ -179,7 +179,7 @@ class TestReplicate:
         loaded = world.discover()
         add_run(world, instance, loaded, "items", status)
 
-        (request,) = tick(replicate(world, loaded), instance).run_requests or ()
+        (request,) = [*(tick(replicate(world, loaded), instance).run_requests or ())]
         assert [key.path[-1] for key in request.asset_selection or ()] == ["orders"]
 
     def test_a_failed_run_does_not_stop_the_table(
@@ -218,17 +218,17 @@ class TestReplicate:
         orders = next(each.table for each in loaded if each.table.name == "orders")
         world.services.desired.put(orders, Wish.PAUSED, Wanted(NOW))
 
-        (request,) = tick(replicate(world, loaded), instance).run_requests or ()
+        (request,) = [*(tick(replicate(world, loaded), instance).run_requests or ())]
         assert [key.path[-1] for key in request.asset_selection or ()] == ["items"]
         items = next(each for each in loaded if each.table.name == "items")
         world.publish(items.target, {0: 0}, {0: 1})
         said = skipped(tick(replicate(world, loaded), instance))
         assert "paused or dropped: shop.public.orders" in said
         world.services.desired.remove(orders, Wish.PAUSED)
-        requests = tick(replicate(world, loaded), instance).run_requests or ()
-        assert "shop.public.orders" in requests[0].tags[TAG_TABLE]
+        (request,) = [*(tick(replicate(world, loaded), instance).run_requests or ())]
+        assert "shop.public.orders" in request.tags[TAG_TABLE]
 
-    def test_a_table_that_has_stopped_gets_no_run(
+    def test_a_table_that_has_stopped_gets_a_run_only_to_be_probed(
         self, world: World, instance: dg.DagsterInstance
     ) -> None:
         world.produce(world.topic("orders"), [NOW])
@@ -239,13 +239,16 @@ class TestReplicate:
                 entry.table, FailureKind.TRANSIENT, "no answer", NOW + timedelta(minutes=minute),
                 give_up_after=timedelta(minutes=5),
             )  # fmt: skip
-        world.now = NOW + timedelta(days=3)
+        world.now = NOW + timedelta(minutes=30)
         result = tick(replicate(world, loaded), instance)
         assert not result.run_requests
-        assert "stopped until they are resumed: shop.public.orders" in skipped(result)
+        assert "stopped, and probed once an hour or resumed: shop.public.orders" in skipped(result)
         slo = evaluations(tick(promise(world, loaded), instance))["replication_slo"]
         assert slo.severity is dg.AssetCheckSeverity.ERROR
         assert "stopped: it failed 6 times since 2026-03-04 12:30:00Z" in (slo.description or "")
+        world.now = NOW + timedelta(minutes=96)
+        assert tick(replicate(world, loaded), instance).run_requests, "its probe is due"
+        world.now = NOW + timedelta(minutes=30)
         world.services.failures.clear(entry.table)
         assert tick(replicate(world, loaded), instance).run_requests
 
@@ -256,7 +259,7 @@ class TestReplicate:
         world.produce(world.topic("items"), [NOW] * 6)
         world.produce(world.topic("orders"), [NOW])
 
-        small, big = tick(replicate(world, world.discover()), instance).run_requests or ()
+        small, big = [*(tick(replicate(world, world.discover()), instance).run_requests or ())]
         assert [key.path[-1] for key in small.asset_selection or ()] == ["orders"]
         assert [key.path[-1] for key in big.asset_selection or ()] == ["items"]
         assert TAG_BACKLOG in big.tags

@@ -227,7 +227,7 @@ def _why_nothing(seen: Survey, busy: frozenset[TableName], due: Sequence[TableSu
     failing = _again([each for each in held if not each.waits and not _is_stopped(each)])
     stopped = some_of((str(each.table) for each in held if _is_stopped(each)), NAMED)
     said += f"; paused or dropped: {paused}" if paused else ""
-    said += f"; stopped until they are resumed: {stopped}" if stopped else ""
+    said += f"; stopped, and probed once an hour or resumed: {stopped}" if stopped else ""
     said += f"; cannot be read: {unread}" if unread else ""
     waiting = _again([each for each in held if each.waits])
     said += f"; failing: {failing}" if failing else ""
