@@ -21,6 +21,9 @@ from cdc_assets.lake.packed import PACKED
 
 PROPERTY: Final = "carried"
 
+LastRecords = Mapping[int, tuple[int, int]]
+"""By partition, the offset of a record and its digest."""
+
 
 @dataclass(frozen=True, slots=True)
 class SideMark:
@@ -72,6 +75,9 @@ class Carried:
         missing: the records below its offsets that it lacks, as they were refused; None if that is
             unknown, and all that lie in quarantine between its beginning and its offsets count: if
             an older version has published, or there were too many.
+        last_merged: per partition the offset of the last record that was merged and seen, and a
+            digest of it, see `cdc_assets.log.values.RawRecord.digest`: it tells a log that was cut
+            back and has grown again. Partitions of which none is known are left out.
         at_source: the source's table as the rebuild knew it that was swapped in, until the lake
             table's properties say it, see `cdc_assets.lake.at_source`; else empty.
     """
@@ -94,6 +100,7 @@ class Carried:
     own_from: OffsetVector | None = None
     beside: Beside | None = None
     missing: Missing | None = None
+    last_merged: LastRecords = field(default_factory=dict[int, tuple[int, int]])
     at_source: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
@@ -145,6 +152,8 @@ class Carried:
             document["own_from"] = _by_partition(self.own_from.as_dict())
         if self.missing is not None and len(self.missing) <= MOST:
             document["missing"] = self.missing.to_dict()
+        if self.last_merged:
+            document["last_merged"] = _by_partition({p: [*r] for p, r in self.last_merged.items()})
         if self.beside is not None:
             document["beside"] = self.beside.to_dict()
             document["needs"].append("beside")
@@ -188,6 +197,7 @@ class Carried:
             own_from=_offsets(said.get("own_from")),
             beside=Beside.from_dict(said["beside"]) if "beside" in said else None,
             missing=Missing.from_dict(said["missing"]) if "missing" in said else None,
+            last_merged=_records(said.get("last_merged", {})),
             at_source=said.get("at_source", {}),
         )
 
@@ -226,3 +236,7 @@ def _offsets(said: Mapping[str, Any] | None) -> OffsetVector | None:
 
 def _starts(said: Mapping[str, Any]) -> Floors:
     return {int(p): tuple((begin, lsn) for begin, lsn in each) for p, each in said.items()}
+
+
+def _records(said: Mapping[str, Any]) -> LastRecords:
+    return {int(partition): (at, digest) for partition, (at, digest) in said.items()}

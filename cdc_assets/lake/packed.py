@@ -71,6 +71,7 @@ def packed_values(values: Mapping[str, str]) -> dict[str, str]:
     needs = [PACKED, *carried["needs"]]  # a version that cannot unpack refuses it
     _take_positions(carried, document, end)
     _take_starts(carried, document)
+    _take_last(carried, document, end)
     document["carried"] = {name: value for name, value in carried.items() if value}
     return {
         **rest,
@@ -104,6 +105,8 @@ def unpacked_values(values: Mapping[str, str]) -> Mapping[str, str]:
     if "starts" in said:
         rows = of_columns(said["starts"]).items()
         carried["snapshot_starts"] = {str(p): _pairs(row) for p, row in rows}
+    if "last" in said:
+        carried["last_merged"] = _last(said["last"], said["digests"], offsets)
     slo = dict(zip(accumulate(said["hours"]), said["slo"], strict=True))
     rest = {name: text for name, text in values.items() if name != PACKED}
     return {**rest, "offsets": _text(offsets), "start": _text(start),
@@ -152,6 +155,32 @@ def _take_starts(carried: dict[str, Any], document: dict[str, Any]) -> None:
     starts = carried.pop("snapshot_starts", {})
     rows = {int(p): [n for pair in pairs for n in pair] for p, pairs in starts.items()}
     document["starts"] = to_columns(rows)
+
+
+def _take_last(carried: dict[str, Any], document: dict[str, Any], end: Mapping[int, int]) -> None:
+    """Moves ``last_merged`` to columns: the offset is close to the end, digests are at random."""
+    last = {int(p): each for p, each in sorted(carried.pop("last_merged", {}).items(), key=_number)}
+    if last:
+        document["last"] = to_columns({p: [end.get(p, 0) - at] for p, (at, _) in last.items()})
+        width = max(len(f"{digest:x}") for _, digest in last.values())
+        document["digests"] = "".join(f"{digest:0{width}x}" for _, digest in last.values())
+
+
+def _last(
+    columns: Sequence[Sequence[int]], digests: str, end: Mapping[int, int]
+) -> dict[str, list[int]]:
+    """Reads what `_take_last` wrote."""
+    rows = of_columns(columns)
+    width = len(digests) // len(rows)
+    each = (int(digests[n : n + width], 16) for n in range(0, len(digests), width))
+    return {
+        str(p): [end.get(p, 0) - before, digest]
+        for (p, (before,)), digest in zip(rows.items(), each, strict=True)
+    }
+
+
+def _number(item: tuple[str, Any]) -> int:
+    return int(item[0])
 
 
 def _pairs(row: Sequence[int]) -> list[list[int]]:

@@ -274,6 +274,24 @@ class KafkaLog:
         starts = OffsetVector.of({each.partition: each.start for each in ranges})
         return tuple(self._reader().first_of_each({topic: starts}))
 
+    def last_of(self, topic: str, *looks: Mapping[int, Span]) -> tuple[dict[int, RawRecord], ...]:
+        """Returns the last record in each partition's span, where there is one; for each look.
+
+        Records of every size are read.
+
+        Args:
+            topic: the topic.
+            looks: spans by partition, within the topic's bounds and small.
+        """
+        with Reader(self._conf, self._timeout).cursor() as cursor:
+            return tuple(
+                {
+                    record.coordinate.partition: record
+                    for record in cursor.records({(topic, p): span for p, span in look.items()})
+                }
+                for look in looks
+            )
+
     def transactions(
         self, topics: tuple[str, str], collection: str, marks: Marks
     ) -> TransactionLog:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from zlib import crc32
 
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
 from cdc_assets.errors import CdcError
@@ -56,6 +57,12 @@ class RawRecord:
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+
+    @property
+    def digest(self) -> int:
+        """A number of 32 bits by which another record at its offset would be told."""
+        head = f"{self.timestamp.timestamp():.3f} {len(self.key or b'')} "
+        return crc32(self.value or b"", crc32(self.key or b"", crc32(head.encode())))
 
     def within(self, most_bytes: int) -> RawRecord:
         """Returns the record; without its content if key and value together exceed this size."""

@@ -213,7 +213,8 @@ class Renames:
         if obstacle := self._obstacle(old, state, published, partitions):
             raise _cannot(obstacle, where)
         at = entry.table
-        renamed = Renamed(at.schema, at.name, entry.topic, old.topic, published.offsets)
+        was = old.topic, published.offsets, published.topic_id
+        renamed = Renamed(at.schema, at.name, entry.topic, *was)
         said = replace(AtSource.of(state, ""), renamed=renamed)
         if former.history is not None:
             said = replace(said, history=former.history)
@@ -302,6 +303,7 @@ def _in_another_topic(carried: Carried, scheme: Scheme) -> Carried:
         read_from=None,
         own_from=None,
         missing=Missing(),
+        last_merged={},
     )
 
 

@@ -62,6 +62,9 @@ PUBLISHED = st.builds(
         side=st.none() | st.builds(SideMark, NUMBERS | st.none(), st.sampled_from(["", "side"])),
         generation=st.integers(0, 3),
         filled=st.sampled_from([(), ("a", "b")]),
+        last_merged=st.dictionaries(
+            PARTITIONS, st.tuples(NUMBERS, st.integers(0, 2**32 - 1)), max_size=30
+        ),
     ),
     slo=WINDOWS,
     valid_through=st.none() | st.just(NOW - timedelta(milliseconds=1)),
@@ -102,6 +105,10 @@ def busy(partitions: int, over_hours: int, seed: int = 7) -> Published:
             snapshot_starts=dict.fromkeys(end, ((-1, LSN),)),
             max_tombstone=position(0),
             side=SideMark(rng.randrange(2**63)),
+            last_merged={
+                p: (offset - 1, rng.randrange(2**32 if partitions <= 16 else 2**12))
+                for p, offset in end.items()
+            },
         ),
         counts={"records": 100, "inserted": 20, "updated": 70, "deleted": 10, "rejected": 0,
                 "quarantined": 0},

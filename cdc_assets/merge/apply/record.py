@@ -113,6 +113,7 @@ def record_of(
             side=outcome.side or carried.side,
             filled=tuple(c.existing.id for c in plan.schema.columns if c.existing),
             missing=outcome.missing,
+            last_merged={**carried.last_merged, **plan.last_records},
             at_source=carried.at_source if is_carried else {},
             beside=carried.beside and carried.beside.in_doubt(figures.in_doubt, plan.start),
         ),

@@ -16,6 +16,7 @@ from cdc_assets.changes.valid_through import Witness
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.order import NUMBERS, Epochs
 from cdc_assets.lake.beside import Beside
+from cdc_assets.lake.carried import LastRecords
 from cdc_assets.lake.columns import DROPPED, as_made
 from cdc_assets.lake.properties import Published
 from cdc_assets.lake.side import Forgettable
@@ -88,6 +89,8 @@ class BatchPlan:
         witnesses: times that the table is valid through once it has reached their ends.
         has_other_keys: whether the keys of its records have a schema that those of the batch before
             did not have: see `Format.key_schema`.
+        last_records: the last record of each range, as far as there is one near its end; see
+            `Carried.last_merged`. Empty for a replay.
         unread: all that the log held from ``start`` on; empty for a replay.
         attempt: unique.
     """
@@ -124,6 +127,7 @@ class BatchPlan:
     has_other_keys: bool = False
     unread: tuple[OffsetRange, ...] = ()
     witnesses: tuple[Witness, ...] = ()
+    last_records: LastRecords = field(default_factory=dict[int, tuple[int, int]])
     epochs: Epochs = field(default_factory=dict)
 
     @property

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from cdc_assets.changes.offsets import OffsetVector
+from typing import Final
+
+from cdc_assets.changes.offsets import OffsetRange, OffsetVector
 from cdc_assets.errors import LogReplacedError, LostRangeError
+from cdc_assets.lake.carried import LastRecords
+from cdc_assets.lake.packed import OFFSETS_AS_TEXT
 from cdc_assets.lake.properties import Published
+from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.registry import TableEntry
+
+_NEAR_END: Final = 2
+"""A Kafka transaction ends with an offset without a record: the one before has the last."""
+_SHORT: Final = 2**12
+"""So many digests there are where a topic has many partitions, to keep publishes small."""
+_NO_RECORD: Final = -1
+"""The digest of no record, neither whole nor short."""
 
 
 def require_same_log(
@@ -76,3 +88,72 @@ def require_kept(entry: TableEntry, start: OffsetVector, marks: Watermarks, anew
         what = f"the log ends before the committed offsets ({'; '.join(ahead)})"
         remedy = f"records were removed from the topic: {anew}"
         raise LostRangeError(what, where=where, remedy=remedy)
+
+
+def last_records(
+    log: KafkaLog,
+    entry: TableEntry,
+    published: Published | None,
+    marks: Watermarks,
+    ranges: tuple[OffsetRange, ...],
+) -> tuple[LastRecords, LastRecords]:
+    """Reads the last record that was merged before each range, and the last one of each range.
+
+    A record that is not there any more is left out of the first ones, unless the topic keeps all
+    from its beginning on: then its digest is one that no record has.
+
+    Args:
+        log: Kafka.
+        entry: the table.
+        published: its newest publish; None for the first batch.
+        marks: of the log.
+        ranges: of the batch.
+    """
+    known = published.carried.last_merged if published else {}
+    begin, read = marks.begin.as_dict(), {each.partition for each in ranges}
+    before = {p: (at, at + 1) for p, (at, _) in known.items()
+              if p in read and begin.get(p, 0) <= at < marks.end.get(p)}  # fmt: skip
+    ends = {each.partition: (max(each.start, each.end - _NEAR_END), each.end) for each in ranges}
+    was, now = log.last_of(entry.topic, before, ends)
+    found = {p: (record.coordinate.offset, record.digest) for p, record in was.items()}
+    gone = before.keys() - found.keys()
+    if gone and not _is_compacted(log, entry):
+        found |= {p: (before[p][0], _NO_RECORD) for p in gone}
+    modulo = 2**32 if len(marks.end.offsets) <= OFFSETS_AS_TEXT else _SHORT
+    return found, {p: (r.coordinate.offset, r.digest % modulo) for p, r in now.items()}
+
+
+def require_unchanged(
+    entry: TableEntry, published: Published | None, found: LastRecords, anew: str
+) -> None:
+    """Checks that the log was not cut back and has grown again since it was merged.
+
+    Args:
+        entry: the table.
+        published: its newest publish; None for the first batch.
+        found: the records that the log has where the last merged ones were.
+        anew: how the table can be built without what is lost.
+
+    Raises:
+        LostRangeError: if one is another record; names the range whose beginning nobody knows.
+    """
+    known = published.carried.last_merged if published else {}
+    others = [
+        f"{p}:[?,{at + 1})"
+        for p, (at, digest) in sorted(found.items())
+        if digest == _NO_RECORD or known[p][1] not in {digest, digest % _SHORT}
+    ]
+    if others:
+        what = (
+            "the log was cut back and has grown again: where the last merged record was, at the "
+            f"end of {' '.join(others)}, is another one, and those before it were never merged"
+        )
+        where = f"table={entry.table} topic={entry.topic}"
+        remedy = f"a broker lost records that it had acknowledged: {anew}"
+        raise LostRangeError(what, where=where, remedy=remedy)
+
+
+def _is_compacted(log: KafkaLog, entry: TableEntry) -> bool:
+    """Returns whether records may be gone from amid the topic; true if that is not to be learnt."""
+    settings = log.settings([entry.topic]).get(entry.topic)
+    return settings is None or "compact" in settings.policies

@@ -11,12 +11,14 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import ConflictError
 from cdc_assets.formats.format import Format
 from cdc_assets.lake import Lake, Published, TableState
+from cdc_assets.lake.carried import LastRecords
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.intake.layouts import LakeTables
 from cdc_assets.merge.intake.planning.checks import Checks, require_read
 from cdc_assets.merge.intake.planning.configured import Configured
+from cdc_assets.merge.intake.planning.continuity import last_records, require_unchanged
 from cdc_assets.merge.intake.planning.cuts import Cut, Cuts, Extent
 from cdc_assets.merge.intake.planning.pending import Offsets, Pending
 from cdc_assets.merge.intake.planning.plans import Plans
@@ -123,7 +125,11 @@ class Planner:
         unread, published = start.ranges_to(now.marks.end), state.published if state else None
         extent = Extent(window, limits, shared, until)
         cut = self._cuts.of(entry, published, unread, now.marks, extent)
-        if not isinstance(cut, Cut):
+        if cut is None:
+            return None
+        ranges = cut.ranges if isinstance(cut, Cut) else unread
+        last = self._last_records(entry, published, now.marks, ranges)
+        if isinstance(cut, Waiting):
             return cut
         plan = self._plans.of(entry, state, Offsets.after(start, cut.ranges), now, run_id)
         plan = replace(
@@ -133,6 +139,7 @@ class Planner:
             is_limited=cut.is_limited,
             unread=unread,
             witnesses=witnesses,
+            last_records=last,
         )
         return Pending(plan, total_length(unread), cut.may_grow, cut.require_whole)
 
@@ -162,10 +169,27 @@ class Planner:
             raise ConflictError(what, where=f"table={entry.table}", remedy="look who dropped it")
         require_read(entry, state)
         self._checks.require_same_log(entry, state, state.published, now.identity)
+        self._last_records(entry, state.published, now.marks, ranges)
         committed = state.published.offsets
         plan = self._plans.of(entry, state, Offsets(ranges, committed, committed), now, run_id)
         plan = replace(plan, replay=True, forgettable=None)
         return Pending(plan, total_length(committed.ranges_to(now.marks.end)))
+
+    def _last_records(
+        self,
+        entry: TableEntry,
+        published: Published | None,
+        marks: Watermarks,
+        ranges: tuple[OffsetRange, ...],
+    ) -> LastRecords:
+        """Returns the last record of each range, if the log before them is the one that was merged.
+
+        Raises:
+            LostRangeError: if it was cut back and has grown again.
+        """
+        was, last = last_records(self._log, entry, published, marks, ranges)
+        require_unchanged(entry, published, was, self._configured.anew(entry))
+        return last
 
     # ── what plans are made from ─────────────────────────────────────────────────────────
 
