@@ -19,6 +19,8 @@ class Renamed:
         topic: the topic of its changes under this name.
         before: the topic of its changes under the previous name.
         end: the next-to-read offsets at the end of that topic; everything before was merged.
+        topic_id: the id of that topic: all of one made anew is another table's. Empty if an earlier
+            version noted the end.
     """
 
     schema: str
@@ -26,17 +28,20 @@ class Renamed:
     topic: str
     before: str
     end: OffsetVector
+    topic_id: str = ""
 
     def to_dict(self) -> dict[str, str]:
         """Returns the content as a dict, for documents."""
         said = {"schema": self.schema, "name": self.name, "topic": self.topic}
-        return {**said, "before": self.before, "end": self.end.to_json()}
+        said |= {"before": self.before, "end": self.end.to_json()}
+        return {**said, "topic_id": self.topic_id} if self.topic_id else said
 
     @classmethod
     def of_dict(cls, said: Mapping[str, Any]) -> Renamed:
         """Reads what `to_dict` returned."""
         end = OffsetVector.from_json(said["end"])
-        return cls(said["schema"], said["name"], said["topic"], said["before"], end)
+        topic_id = said.get("topic_id", "")
+        return cls(said["schema"], said["name"], said["topic"], said["before"], end, topic_id)
 
     def to_json(self) -> str:
         """Returns canonical text."""

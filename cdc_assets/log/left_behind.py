@@ -1,22 +1,25 @@
-"""Detects late records in the topic that a renamed table had before."""
+"""Detects records in the topic that a renamed table had before: late ones, and another table's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from cdc_assets.changes.renamed import Renamed
 from cdc_assets.errors import CdcError, TerminalError, UnreachableError
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.registry import TableEntry
 
 
 def late_under_old_names(entries: Iterable[TableEntry], log: KafkaLog) -> Iterator[CdcError]:
-    """Yields the errors of tables whose former topics have late records, or do not answer.
+    """Yields the errors of tables whose former topics have records of late, or do not answer.
+
+    Those are late ones of the table, or another table's, for which the topic was made anew.
 
     A former topic that nobody needs any more must not hold up the other tables.
     """
     for entry in entries:
         try:
-            found: CdcError | None = late_under_old_name(entry, log)
+            found: CdcError | None = late_under_old_name(entry, log) or _another(entry, log)
         except UnreachableError as problem:
             found = problem
         if found is not None:
@@ -25,6 +28,8 @@ def late_under_old_names(entries: Iterable[TableEntry], log: KafkaLog) -> Iterat
 
 def late_under_old_name(entry: TableEntry, log: KafkaLog) -> TerminalError | None:
     """Returns the error for records that arrived there after all was merged; None if none did.
+
+    Records of a topic that was made anew are no changes of this table, and do not stop it.
 
     Args:
         entry: any table.
@@ -38,7 +43,7 @@ def late_under_old_name(entry: TableEntry, log: KafkaLog) -> TerminalError | Non
     if renamed is None or marks is None:
         return None
     late = " ".join(str(each) for each in renamed.end.ranges_to(marks.end))
-    if not late:
+    if not late or _is_another(renamed, log):
         return None
     what = (
         f"the table is called {entry.at_source.qualified} at its source, and records came to the "
@@ -50,3 +55,26 @@ def late_under_old_name(entry: TableEntry, log: KafkaLog) -> TerminalError | Non
     )
     where = f"table={entry.table} topic={renamed.before} offsets={late}"
     return TerminalError(what, where=where, remedy=remedy)
+
+
+def _another(entry: TableEntry, log: KafkaLog) -> TerminalError | None:
+    """Returns the error for records of another table that has the former name; None without any."""
+    renamed = entry.renamed
+    marks = log.watermarks([renamed.before]).get(renamed.before) if renamed else None
+    if renamed is None or marks is None or not _is_another(renamed, log):
+        return None
+    if not any(end for _, end in marks.end):
+        return None
+    what = (
+        f"topic {renamed.before} was made anew, for another table: {entry.table} had its name "
+        f"before, is called {entry.at_source.qualified} at its source, and keeps that name here. "
+        "Nothing merges the other table"
+    )
+    remedy = "replicate it as one of a source of its own, with another topic prefix"
+    return TerminalError(what, where=f"table={entry.table} topic={renamed.before}", remedy=remedy)
+
+
+def _is_another(renamed: Renamed, log: KafkaLog) -> bool:
+    """Returns whether the topic is known to have been made anew since its end was noted."""
+    now = log.identity([renamed.before]).get(renamed.before) if renamed.topic_id else None
+    return now is not None and now.topic_id != renamed.topic_id

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
+from cdc_assets.changes.renamed import Renamed
 from cdc_assets.config.table import TableOverrides
+from cdc_assets.log.left_behind import late_under_old_name
 from cdc_assets.operate.discovery import LOOK_AGAIN_AFTER, Discovery, discover
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import read_status
-from cdc_assets.registry import RegistryFile, from_document, to_document
-from cdc_assets_tests.world import NOW, World
+from cdc_assets.registry import RegistryFile, TableEntry, from_document, to_document
+from cdc_assets_tests.waiting import until
+from cdc_assets_tests.world import NOW, World, entry_of
 
 pytestmark = pytest.mark.stack
 
@@ -170,3 +174,49 @@ def test_a_registry_of_an_earlier_version_is_read_and_confirmed(cluster: Cluster
     assert not any(entry.is_confirmed for entry in file.load())
     assert cluster.look().added == ()
     assert cluster.services.registry.load() == registry
+
+
+def renamed(cluster: Cluster, topic: str, **more: str) -> TableEntry:
+    """A table that is called ``orders_v1`` by now, and had all of a topic merged before."""
+    entry = entry_of("orders", cluster.config, topic)
+    end = cluster.services.log.watermarks([topic])[topic].end
+    now = Renamed("public", "orders_v1", f"{topic}_v1", topic, end, **more)
+    return replace(entry, topic=now.topic, renamed=now)
+
+
+def test_the_former_topic_of_a_renamed_table_that_is_made_anew_is_refused(
+    cluster: Cluster,
+) -> None:
+    """From its first record on, though its end is far below that of the topic before."""
+    topic = cluster.holding("public.orders", CHANGE, CHANGE, CHANGE)
+    topic_id = cluster.services.log.identity([topic])[topic].topic_id
+    entry = renamed(cluster, topic, topic_id=topic_id)
+    cluster.services.registry.add([entry])
+    assert cluster.look().refused == ()
+
+    cluster.close()
+    until(lambda: topic not in cluster.services.log.topics(), "the topic is deleted")
+    assert cluster.look().refused == ()
+    cluster._topics.clear()  # noqa: SLF001
+    cluster.holding("public.orders")
+    assert cluster.look().refused == (), "an empty topic holds no table yet"
+    cluster.holding("public.orders", CHANGE)
+    (refused,) = cluster.look().refused
+    assert f"topic {topic} was made anew, for another table" in refused.what
+    assert "a source of its own" in refused.remedy
+    cluster.holding("public.orders", *[CHANGE] * 5)
+    assert len(cluster.look().refused) == 1
+    log = cluster.services.log
+    assert late_under_old_name(entry, log) is None, "the renamed table goes on"
+    by_offsets = replace(entry.renamed, topic_id="") if entry.renamed else None
+    assert late_under_old_name(replace(entry, renamed=by_offsets), log) is not None
+
+
+def test_late_records_of_the_same_former_topic_stop_the_table(cluster: Cluster) -> None:
+    topic = cluster.holding("public.orders", CHANGE)
+    topic_id = cluster.services.log.identity([topic])[topic].topic_id
+    entry = renamed(cluster, topic, topic_id=topic_id)
+    cluster.holding("public.orders", CHANGE)
+    late = late_under_old_name(entry, cluster.services.log)
+    assert late is not None
+    assert "offsets=0:[1,2)" in late.where
