@@ -30,10 +30,13 @@ class TopicSettings:
     Attributes:
         policies: of ``cleanup.policy``.
         retention: by age and size; none for a topic that only compacts.
+        append_time: whether records have the time at which their broker took them
+            (``message.timestamp.type=LogAppendTime``), and not their producer's.
     """
 
     policies: frozenset[str]
     retention: Retention
+    append_time: bool = False
 
 
 def read_settings(
@@ -77,5 +80,7 @@ def settings_of(said: Mapping[str, str]) -> TopicSettings:
     """Converts a broker's answer to a value."""
     policies = said.get("cleanup.policy", "delete")
     return TopicSettings(
-        frozenset(each.strip() for each in policies.split(",")), retention_of(said)
+        frozenset(each.strip() for each in policies.split(",")),
+        retention_of(said),
+        said.get("message.timestamp.type") == "LogAppendTime",
     )

@@ -644,6 +644,7 @@ def test_a_workers_converter_is_judged_by_what_it_wrote(
 
 
 WEEK = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"}
+APPEND_TIME = {**WEEK, "message.timestamp.type": "LogAppendTime"}
 MARKS = Watermarks(OffsetVector.of({0: 0, 1: 0}), OffsetVector.of({0: 5, 1: 5}))
 TOPIC = Topic("shop.public.orders", MARKS, settings_of(WEEK), SloTarget(95, 300, 24), (True,), True)
 
@@ -671,6 +672,17 @@ TOPIC = Topic("shop.public.orders", MARKS, settings_of(WEEK), SloTarget(95, 300,
             "PARTIAL",
         ),
         ({"settings": settings_of({**WEEK, "retention.bytes": "9"})}, "retention_bytes", "PARTIAL"),
+        ({"settings": settings_of(APPEND_TIME)}, "append_time", "PARTIAL"),
+        (
+            {
+                "settings": settings_of(APPEND_TIME),
+                "is_by_binlog": True,
+                "marks": Watermarks(OffsetVector.of({0: 0}), OffsetVector.of({0: 5})),
+            },
+            "append_time",
+            "PARTIAL",
+        ),
+        ({"settings": settings_of(APPEND_TIME), "is_by_binlog": True}, "append_time", "NO"),
         ({"keys": (False, False)}, "records_without_key", "PARTIAL"),
         (
             {"marks": Watermarks(OffsetVector.of({0: 3, 1: 0}), MARKS.end)},

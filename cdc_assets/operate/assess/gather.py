@@ -278,6 +278,7 @@ class Gathered:
             accepts_lost_start=self.source.lost_start == "accept",
             begin=begin_of(state) or dropped or begins,
             partitions=_partitions(state),
+            is_by_binlog=_is_by_binlog(state, self.is_debezium, self.source),
         )
 
 
@@ -290,6 +291,16 @@ def _partitions(state: TableState | None) -> int | None:
         return None
     is_by_offset = layout_of(state.properties).scheme is Scheme.OFFSET
     return begun_with(state.published) if is_by_offset else None
+
+
+def _is_by_binlog(state: TableState | None, is_debezium: bool, source: SourceConfig) -> bool:
+    """Returns whether places in a binlog order a table's changes, or will, if it is new."""
+    from cdc_assets.merge.intake.layouts import layout_of
+
+    if state is not None and state.published is not None:
+        return layout_of(state.properties).scheme in {Scheme.BINLOG, Scheme.MARIADB}
+    database = source.database
+    return is_debezium and database is not None and database.kind != "postgres"
 
 
 def _format(source: SourceConfig) -> Any:

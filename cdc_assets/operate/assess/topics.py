@@ -34,6 +34,7 @@ class Topic:
         begin: where the table begins, if not at the log's beginning.
         partitions: the number of partitions that the table began with, if Kafka's offsets alone
             order its changes; None otherwise, where partitions may be added.
+        is_by_binlog: whether places in a binlog order its changes.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Topic:
     accepts_lost_start: bool = False
     begin: OffsetVector | None = None
     partitions: int | None = None
+    is_by_binlog: bool = False
 
 
 def judge_topic(at: Place, topic: Topic) -> Iterator[Finding]:
@@ -65,6 +67,7 @@ def judge_topic(at: Place, topic: Topic) -> Iterator[Finding]:
     else:
         yield from _policy(at, topic, topic.settings)
         yield from _kept(at, topic, topic.settings)
+        yield from _times(at, topic, topic.settings, len(topic.marks.end.offsets))
     yield from _keys(at, topic)
     yield from _start(at, topic, topic.marks)
     yield from _partitions(at, topic, topic.marks)
@@ -115,6 +118,22 @@ def _retention(at: Place, topic: Topic, kept: timedelta) -> Iterator[Finding]:
     elif kept < window:
         impact = f"that is less than the {topic.target.over_hours} h that the SLO looks at: {_KEPT}"
         yield yes_but("retention", at, problem, impact, remedy)
+
+
+def _times(at: Place, topic: Topic, settings: TopicSettings, partitions: int) -> Iterator[Finding]:
+    if not settings.append_time:
+        return
+    problem = f"records of topic {topic.name} have their broker's time (LogAppendTime)"
+    impact = "hours are cut by the brokers' clocks, and latencies in Kafka are not seen"
+    remedy = "set message.timestamp.type=CreateTime: records that come from then on have the right"
+    if topic.is_by_binlog and partitions > 1:
+        impact = (
+            f"{impact}; in {partitions} partitions times of one clock tell where a binlog begins "
+            "again, and each broker has its own: a reset of the binlog stops the table for good"
+        )
+        yield no("append_time", at, problem, impact, f"{remedy} time")
+    else:
+        yield yes_but("append_time", at, problem, impact, f"{remedy} time")
 
 
 def _keys(at: Place, topic: Topic) -> Iterator[Finding]:
