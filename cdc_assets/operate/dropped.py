@@ -1,9 +1,17 @@
 """Marks tables that their sources have dropped, and keeps or drops them in the lake.
 
-A table is dropped in the lake only if its whole topic is merged, and there is proof that it was not
-renamed: the statement that dropped it, or PostgreSQL's number of the table. The position where its
-topic continues is recorded first: later records belong to another table of its name. The files
-stay, so that a person can register the table again.
+A table is dropped in the lake only if there is proof that it was not renamed: the statement that
+dropped it, or PostgreSQL's number of the table; and that none of its changes is still to come:
+
+1. A place in the source's log is read once the catalog has said that the table is gone. It is kept
+   in the mark, since a connector at rest confirms it only when something else is written.
+2. The connector has confirmed that place: Kafka has all changes before it. A connector sends a
+   statement behind the table's changes, so that none is looked for where statements tell.
+3. Only then the topic's end is read, once more, and all before it is merged.
+
+Until then the mark says what is waited for. The end is recorded in the mark before the table is
+dropped: later records belong to another table of its name. The files stay, so that a person can
+register the table again.
 """
 
 from __future__ import annotations
@@ -13,8 +21,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.changes.offsets import total_length
+from cdc_assets.errors import UnreachableError
 from cdc_assets.operate.beside import tables_beside
-from cdc_assets.operate.schema_drift import Drift
+from cdc_assets.operate.schema_drift import BY_CATALOG, Drift
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.survey import Survey, TableSurvey
 from cdc_assets.registry import Dropped, TableEntry
@@ -57,7 +67,13 @@ def follow_drops(
                 marks[each.table] = None
                 news.append(DropNews(each.entry, "the source has the table again"))
         elif drift.is_dropped and _goes(services, each):
-            marks[each.table] = _ended(known or Dropped(seen.at), each)
+            mark = _ended(services, known or Dropped(seen.at), each, drift)
+            marks[each.table] = mark
+            if mark.waits_for and (known is None or not known.waits_for):
+                said = (
+                    f"the source no longer has the table: the lake drops it once {mark.waits_for}"
+                )
+                news.append(DropNews(each.entry, said))
         elif known is None and not drift.called:
             marks[each.table] = Dropped(seen.at)
             news.append(
@@ -76,9 +92,38 @@ def follow_drops(
     return tuple(news)
 
 
-def _ended(dropped: Dropped, table: TableSurvey) -> Dropped:
+def _ended(services: Services, mark: Dropped, table: TableSurvey, drift: Drift) -> Dropped:
+    """Returns the mark with the end of the table's changes, or with what it waits for."""
+    if drift.by == BY_CATALOG:
+        mark = _delivered(services, mark, table.entry)
+        if mark.waits_for:
+            return mark
+    topic = table.entry.topic
+    end = services.log.high_watermarks([topic]).get(topic)
+    left = total_length(table.committed.ranges_to(end)) if end is not None else 0
+    if left or end is None:
+        return replace(mark, waits_for=f"its last {left} records are merged")
     topic_id = table.published.topic_id if table.published else ""
-    return replace(dropped, end=table.committed, topic_id=topic_id)
+    return Dropped(mark.at, table.committed, topic_id)
+
+
+def _delivered(services: Services, mark: Dropped, entry: TableEntry) -> Dropped:
+    """Returns the mark with a place behind all changes, and who has yet to confirm that."""
+    from cdc_assets.databases.postgres import slots
+
+    source = services.config.source(entry.table.source)
+    if source.database is None:
+        return mark
+    dsn, said = source.database.dsn.reveal(), source.verify
+    try:
+        place = mark.place or slots.log_end(dsn)
+        behind = slots.unconfirmed(dsn, said.slot, place)
+        if behind and said.nudge:
+            slots.nudge(dsn, said.nudge if isinstance(said.nudge, str) else None)
+    except UnreachableError as error:
+        return replace(mark, waits_for=f"the database tells how far its connector is: {error.what}")
+    waits_for = f"{behind} has confirmed {place}" if behind else ""
+    return replace(mark, place=place, waits_for=waits_for)
 
 
 def _goes(services: Services, table: TableSurvey) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from cdc_assets.changes.names import LakeName, Shard, TableName
 from cdc_assets.changes.offsets import OffsetVector
@@ -14,6 +14,8 @@ from cdc_assets.registry.entries import Beginning, Dropped, OtherTopic, TableEnt
 from cdc_assets.registry.tables import Registry
 
 VERSION = 1
+
+_DROPPED: Final = ("topic_id", "place", "waits_for")
 
 
 def to_document(registry: Registry) -> str:
@@ -90,13 +92,15 @@ def _entry_from_dict(fields: dict[str, Any]) -> TableEntry:
 
 def _dropped_to_dict(dropped: Dropped) -> dict[str, str]:
     end = {"end": dropped.end.to_json()} if dropped.end is not None else {}
-    topic = {"topic_id": dropped.topic_id} if dropped.topic_id else {}
-    return {"at": dropped.at.astimezone(UTC).isoformat(), **end, **topic}
+    texts = {name: getattr(dropped, name) for name in _DROPPED}
+    more = {name: text for name, text in texts.items() if text}
+    return {"at": dropped.at.astimezone(UTC).isoformat(), **end, **more}
 
 
 def _dropped_from_dict(fields: dict[str, str]) -> Dropped:
     end = OffsetVector.from_json(fields["end"]) if "end" in fields else None
-    return Dropped(datetime.fromisoformat(fields["at"]), end, fields.get("topic_id", ""))
+    more = (fields.get(name, "") for name in _DROPPED)
+    return Dropped(datetime.fromisoformat(fields["at"]), end, *more)
 
 
 def _beginning_to_dict(begins: Beginning) -> dict[str, str]:

@@ -21,11 +21,17 @@ class Dropped:
             dropped, too; None if the lake keeps its rows.
         topic_id: the id of that topic; empty if an earlier version noted the end, which may then be
             one of a topic that was made anew since.
+        place: a place in the source's log that was read after the table was gone: all of its
+            changes lie before it. Empty if it was not read, or is not needed any more.
+        waits_for: what is waited for before the lake's table is dropped, for people; empty if it
+            is not to be dropped, or is.
     """
 
     at: datetime
     end: OffsetVector | None = None
     topic_id: str = ""
+    place: str = ""
+    waits_for: str = ""
 
     def end_in(self, topic_id: str) -> OffsetVector | None:
         """Returns the end if it is of this topic: all of one made anew is another table's."""

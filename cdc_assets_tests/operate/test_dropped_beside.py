@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -18,16 +17,16 @@ from cdc_assets.operate.schema_drift import Drift
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.survey import Survey, TableSurvey
 from cdc_assets.registry import TableEntry
-from cdc_assets_tests.configuration import NOWHERE, beside, source
+from cdc_assets_tests.configuration import beside, source
 from cdc_assets_tests.lake_view import open_catalog
-from cdc_assets_tests.world import World, entry_of
+from cdc_assets_tests.world import NOW, World, entry_of
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.stack
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    made = World(tmp_path, NOWHERE)
+def world(world: World) -> World:
+    made = world
     made.config = beside(
         made.config, "drops", sources={"shop": source("shop", dropped_table="drop")}
     )
@@ -51,7 +50,8 @@ def rebuilt(world: World, entry: TableEntry) -> LakeName:
 
 def test_the_first_side_table_of_a_rebuilt_table_goes_with_it(world: World) -> None:
     """Another table of its name, with another key perhaps, would take it for its own."""
-    entry = entry_of("orders", world.config)
+    entry = entry_of("orders", world.config, world.topic("orders"))
+    world.produce(entry.topic, [NOW])
     first = side_name(entry.stem)
     for name in (entry.target, first):
         world.publish(name, {0: 0}, {0: 1})
@@ -65,3 +65,25 @@ def test_the_first_side_table_of_a_rebuilt_table_goes_with_it(world: World) -> N
     (news,) = follow_drops(world.services, Survey(datetime.now(UTC), (seen,)), gone)
     assert "so has the lake" in news.words
     assert [each for each in tables if world.services.lake.exists(each)] == []
+
+
+def test_it_stays_if_a_record_has_come_since_it_was_looked_at(world: World) -> None:
+    """The survey is older than what says that the table is gone: the topic is looked at again."""
+    entry = entry_of("late", world.config, world.topic("late"))
+    world.produce(entry.topic, [NOW, NOW])
+    world.publish(entry.target, {0: 0}, {0: 1})
+    world.services.registry.add([entry])
+    seen = TableSurvey(
+        entry,
+        world.services.lake.state(entry.target),
+        Watermarks(OffsetVector(), OffsetVector.of({0: 1})),
+        None,
+        None,
+    )
+    gone = {entry.table: Drift(is_gone=True, is_dropped=True)}
+    (news,) = follow_drops(world.services, Survey(datetime.now(UTC), (seen,)), gone)
+    assert "the lake drops it once its last 1 records are merged" in news.words
+    assert world.services.lake.exists(entry.target)
+    (known,) = world.services.registry.load()
+    assert known.dropped is not None
+    assert known.dropped.end is None

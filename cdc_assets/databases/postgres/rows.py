@@ -24,6 +24,7 @@ from cdc_assets.databases.postgres.comparing import (
     told,
 )
 from cdc_assets.databases.postgres.connection import address_of, connected, translated
+from cdc_assets.databases.postgres.slots import DELIVERED, PLACE, nudge
 from cdc_assets.databases.reading import (
     DIGEST,
     KEY,
@@ -64,15 +65,6 @@ SETTINGS: Final = {
     "default_transaction_read_only": "on",
 }
 """As the connector's values are written. With row security a part of the rows would be hidden."""
-
-_PLACE: Final = "SELECT pg_current_wal_insert_lsn()::text"
-_NUDGE: Final = "SELECT pg_logical_emit_message(true, 'cdc_assets', 'verify')"
-_DELIVERED: Final = """
-SELECT slot_name::text, coalesce(confirmed_flush_lsn >= %(until)s::pg_lsn, false)
-FROM pg_replication_slots
-WHERE slot_type = 'logical' AND database = current_database()
-  AND (%(slot)s::text IS NULL OR slot_name = %(slot)s)
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +128,7 @@ class PostgresRows:
 
     def place(self) -> str:
         """See `SourceRows`."""
-        return str(self._asked(_PLACE, [])[0][0])
+        return str(self._asked(PLACE, [])[0][0])
 
     def sums(self, within: Range) -> Mapping[int, Sum]:
         """See `SourceRows`."""
@@ -190,7 +182,7 @@ class PostgresRows:
 
     def delivery(self, until: str) -> Delivery:
         """See `SourceRows`: a connector confirms to its slot what Kafka has acknowledged."""
-        rows = self._asked(_DELIVERED, {"until": until, "slot": self._access.slot})
+        rows = self._asked(DELIVERED, {"until": until, "slot": self._access.slot})
         behind = [name for name, is_done in rows if not is_done]
         if not rows:
             return Delivery(False, f"slot {self._access.slot or '(none in the database)'}")
@@ -198,9 +190,8 @@ class PostgresRows:
 
     def nudge(self) -> None:
         """See `SourceRows`: by itself a message that only connectors see; no row is written."""
-        with connected(self._access.dsn) as connection:
-            statement = self._access.nudge
-            connection.execute(statement.encode() if isinstance(statement, str) else _NUDGE)
+        said = self._access.nudge
+        nudge(self._access.dsn, said if isinstance(said, str) else None)
 
     def close(self) -> None:
         """See `SourceRows`."""
@@ -333,7 +324,7 @@ class PostgresRows:
         """Returns also a place after all commits that the transaction's snapshot shows."""
         try:
             with self._connection.transaction():
-                here = self._connection.execute(_PLACE).fetchone()
+                here = self._connection.execute(PLACE).fetchone()
                 rows = self._connection.execute(statement.encode(), given).fetchall()
         except psycopg.Error as error:
             raise self._failure(error) from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, LiteralString
@@ -69,11 +71,59 @@ def log_position(dsn: str) -> LogPosition:
     return LogPosition(at, int(lsn))
 
 
-def _asked(dsn: str, *queries: LiteralString) -> list[tuple[Any, ...]]:
+def log_end(dsn: str) -> str:
+    """Returns the place in the server's log that everything committed before lies before.
+
+    Raises:
+        UnreachableError: as `log_position`.
+    """
+    return str(_asked(dsn, PLACE)[0][0])
+
+
+def unconfirmed(dsn: str, slot: str | None, place: str) -> str:
+    """Returns the slots that have not confirmed a place yet, for people; empty if all have.
+
+    Args:
+        dsn: of the database.
+        slot: the connector's; None for all of the database.
+        place: of `log_end`.
+
+    Raises:
+        UnreachableError: as `read_slots`.
+    """
+    rows = _asked(dsn, DELIVERED, values={"until": place, "slot": slot})
+    behind = [name for name, is_done in rows if not is_done]
+    if not rows:
+        return f"slot {slot or '(none in the database)'}"
+    return f"slot {', '.join(behind)}" if behind else ""
+
+
+def nudge(dsn: str, statement: str | None) -> None:
+    """Writes something to the log that makes a connector at rest say how far it is.
+
+    Args:
+        dsn: of the database.
+        statement: that writes it; None for a message that only connectors see.
+
+    Raises:
+        UnreachableError: as `read_slots`.
+    """
+    with _told(dsn), connected(dsn, silent_seconds=SILENT_SECONDS) as connection:
+        connection.execute(_NUDGE if statement is None else statement.encode())
+
+
+def _asked(
+    dsn: str, *queries: LiteralString, values: Mapping[str, str | None] | None = None
+) -> list[tuple[Any, ...]]:
+    with _told(dsn), connected(dsn, silent_seconds=SILENT_SECONDS, autocommit=True) as asked:
+        asked.execute(f"SET statement_timeout = {STATEMENT_MILLIS:d}".encode())
+        return [row for query in queries for row in asked.execute(query, values).fetchall()]
+
+
+@contextmanager
+def _told(dsn: str) -> Generator[None]:
     try:
-        with connected(dsn, silent_seconds=SILENT_SECONDS, autocommit=True) as connection:
-            connection.execute(f"SET statement_timeout = {STATEMENT_MILLIS:d}".encode())
-            return [row for query in queries for row in connection.execute(query).fetchall()]
+        yield
     except psycopg.Error as error:
         problem = translated(error, address_of(dsn))
         if isinstance(problem, LoginRefusedError):
@@ -96,5 +146,13 @@ WHERE slot_type = 'logical' AND database = current_database()
 ORDER BY slot_name
 """
 
+PLACE: Final = "SELECT pg_current_wal_insert_lsn()::text"
+DELIVERED: Final = """
+SELECT slot_name::text, coalesce(confirmed_flush_lsn >= %(until)s::pg_lsn, false)
+FROM pg_replication_slots
+WHERE slot_type = 'logical' AND database = current_database()
+  AND (%(slot)s::text IS NULL OR slot_name = %(slot)s)
+"""
+_NUDGE: Final = "SELECT pg_logical_emit_message(true, 'cdc_assets', 'verify')"
 _CLOCK: Final = "SELECT clock_timestamp()"
 _END: Final = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')"
