@@ -1,4 +1,13 @@
-"""Stores small documents under a folder path or fsspec URL, replaced as a whole."""
+"""Stores small documents under a folder path or fsspec URL, replaced as a whole.
+
+A document that is read, changed and replaced by several processes is changed by one of them at a
+time (`one_at_a_time`), and replaced only if it is what was read (`replace_read`):
+
+- On a local disk they wait for each other by a lock on a file beside the document.
+- S3 replaces an object only if it has the ETag that it had before it was read.
+- Other stores have one process create an object beside the document, which no other then can. One
+  that dies leaves it there: if it has not changed for `ABANDONED_SECONDS`, it is removed.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +15,10 @@ import fcntl
 import os
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, cast
 from urllib.parse import urlsplit
 
 from fsspec import AbstractFileSystem
@@ -19,6 +28,10 @@ from fsspec.implementations.local import LocalFileSystem
 from cdc_assets.errors import CdcError, ConfigError
 
 _LOCK_LOOK_SECONDS: Final = 0.05
+ABANDONED_SECONDS: Final = 20.0
+"""After so long a process that changes a document counts as dead: it takes a second or two."""
+_OTHER: Final = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"})
+"""S3's codes for a document that is not the one that was read, or is being replaced."""
 
 
 def files_at(url: str) -> tuple[AbstractFileSystem, str]:
@@ -96,6 +109,130 @@ def replace_file(files: AbstractFileSystem, path: str, content: bytes) -> None:
     else:
         with as_os_errors():
             files.pipe_file(path, content)
+
+
+class ReplacedError(OSError):
+    """Another process has replaced a document since it was read."""
+
+
+class LockedError(OSError):
+    """Another process that changes a document does not end; names what it holds."""
+
+
+def version_of(files: AbstractFileSystem, path: str) -> str:
+    """Returns what tells the document from another one; empty if there is none.
+
+    To be asked before it is read: what is read then is no older.
+
+    Raises:
+        OSError: if the place does not answer.
+    """
+    try:
+        with as_os_errors():
+            return str(files.info(path)["ETag"]) if _is_s3(files) else ""
+    except FileNotFoundError:
+        return ""
+
+
+def replace_read(files: AbstractFileSystem, path: str, content: bytes, version: str) -> None:
+    """Replaces a document, as `replace_file` does, if it is the one that was read.
+
+    Args:
+        files: the file system.
+        path: of the document.
+        content: the new one.
+        version: of the document that was read, by `version_of`.
+
+    Raises:
+        ReplacedError: if it is another one by now.
+        OSError: if the place does not answer, or does not permit writing.
+    """
+    if not _is_s3(files):
+        replace_file(files, path, content)
+        return
+    try:
+        with as_os_errors():
+            if version:
+                files.pipe_file(path, content, IfMatch=version)
+            else:
+                files.pipe_file(path, content, mode="create")
+    except OSError as error:
+        if _is_other(error):
+            raise ReplacedError(path) from error
+        raise
+
+
+@contextmanager
+def one_at_a_time(files: AbstractFileSystem, path: str, seconds: float) -> Generator[None]:
+    """Has processes that change a document wait for each other; with S3 `replace_read` does it.
+
+    Args:
+        files: the file system.
+        path: of the document.
+        seconds: to wait at most.
+
+    Raises:
+        LockedError: if another process does not end.
+        OSError: if the place does not answer.
+    """
+    lock = f"{path}.lock"
+    if isinstance(files, LocalFileSystem):
+        Path(lock).parent.mkdir(parents=True, exist_ok=True)
+        with Path(lock).open("w") as handle:
+            if not take_lock(handle, seconds):
+                raise LockedError(lock)
+            yield
+    elif _is_s3(files):
+        yield
+    else:
+        mine = _created(files, lock, seconds)
+        try:
+            yield
+        finally:
+            _remove(files, lock, mine)
+
+
+def _created(files: AbstractFileSystem, lock: str, seconds: float) -> bytes:
+    """Creates an object that no other process has, and returns its content."""
+    mine, seen, since = uuid.uuid4().hex.encode(), b"", time.monotonic()
+    ends = since + seconds
+    while time.monotonic() < ends:
+        with suppress(FileExistsError), as_os_errors():
+            files.pipe_file(lock, mine, mode="create")
+            return mine
+        theirs = _content(files, lock)
+        if theirs != seen:
+            seen, since = theirs, time.monotonic()
+        elif theirs and time.monotonic() - since >= ABANDONED_SECONDS:
+            _remove(files, lock, theirs)
+        time.sleep(_LOCK_LOOK_SECONDS)
+    raise LockedError(lock)
+
+
+def _remove(files: AbstractFileSystem, lock: str, content: bytes) -> None:
+    """Removes the object unless another process has created it anew."""
+    with suppress(FileNotFoundError), as_os_errors():
+        if _content(files, lock) == content:
+            files.rm_file(lock)
+
+
+def _content(files: AbstractFileSystem, path: str) -> bytes:
+    try:
+        with as_os_errors():
+            return cast("bytes", files.cat_file(path))
+    except FileNotFoundError:
+        return b""
+
+
+def _is_s3(files: AbstractFileSystem) -> bool:
+    return "s3" in ((files.protocol,) if isinstance(files.protocol, str) else files.protocol)
+
+
+def _is_other(error: OSError) -> bool:
+    """Returns whether S3 has not replaced an object since it is not the one that was read."""
+    response = getattr(error.__cause__, "response", None) or {}
+    gone = isinstance(error, FileExistsError | FileNotFoundError)
+    return gone or response.get("Error", {}).get("Code") in _OTHER
 
 
 def _replace_local(path: Path, content: bytes) -> None:

@@ -11,9 +11,18 @@ import pytest
 
 from cdc_assets.changes.names import LakeName, Shard, TableName
 from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.renamed import Renamed
 from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.files import take_lock
-from cdc_assets.registry import Beginning, Registry, RegistryFile, TableEntry, from_document
+from cdc_assets.registry import (
+    Beginning,
+    Dropped,
+    Registry,
+    RegistryFile,
+    TableEntry,
+    from_document,
+    to_document,
+)
 
 THEN = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -198,3 +207,24 @@ def test_a_lock_that_nobody_lets_go_is_given_up_and_named(tmp_path, monkeypatch)
         with pytest.raises(UnreachableError, match=r"lock was not had within 0\.2 s.*json\.lock"):
             file.remove([])
     assert file.remove([]) == Registry()
+
+
+@pytest.mark.unit
+def test_what_nobody_finds_out_again_is_in_the_document():
+    end = OffsetVector.of({0: 7})
+    renamed = Renamed("public", "b", "s.public.b", "s.public.a", end, "former topic")
+    undelivered = Dropped(THEN, place="0/16B3748", waits_for="slot s has confirmed 0/16B3748")
+    made = Registry.of([
+        replace(entry("a"), renamed=renamed),
+        replace(entry("c"), dropped=undelivered),
+        replace(entry("d"), dropped=Dropped(THEN, end, "topic")),
+    ])  # fmt: skip
+    assert from_document(to_document(made)) == made
+
+
+@pytest.mark.unit
+def test_documents_of_an_earlier_version_are_read():
+    end = OffsetVector.of({0: 7})
+    renamed = Renamed("public", "b", "s.public.b", "s.public.a", end)
+    assert "topic_id" not in renamed.to_dict()
+    assert Renamed.of_dict(renamed.to_dict()) == renamed

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Final, cast
-
-from fsspec.implementations.local import LocalFileSystem
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.renamed import Renamed
 from cdc_assets.effects import effect
 from cdc_assets.errors import TerminalError, UnreachableError
-from cdc_assets.files import as_os_errors, files_at, replace_file, take_lock
+from cdc_assets.files import (
+    LockedError,
+    ReplacedError,
+    as_os_errors,
+    files_at,
+    one_at_a_time,
+    replace_read,
+    version_of,
+)
 from cdc_assets.registry.document import from_document, to_document
 from cdc_assets.registry.entries import Beginning, Dropped, OtherTopic, TableEntry
 from cdc_assets.registry.tables import Registry
 
 LOCK_SECONDS: Final = 30.0
 """A change of the registry takes milliseconds, and a sensor's tick ends after a minute."""
+_TRIES: Final = 50
+"""Each that fails has seen another process succeed."""
 
 
 class RegistryFile:
     """The registry at a path or fsspec URL.
 
-    Replacing it is atomic if the file system can rename or puts whole objects. Writers on
-    one machine are serialised by a lock beside a local file; on object stores the last of
-    two simultaneous writers wins, and discovery adds missing tables again.
+    Replacing it is atomic if the file system can rename or puts whole objects. It is replaced only
+    if it is what was read, so that no change is lost to another process: what it remembers of
+    tables that were reset, renamed or dropped is found out by nobody again. See `cdc_assets.files`.
     """
 
     def __init__(self, url: str) -> None:
@@ -71,7 +78,8 @@ class RegistryFile:
             UnreachableError: if the place does not answer.
             TerminalError: if two tables would share a lake name; nothing is stored.
         """
-        return self._changed(lambda before: before.with_entries(entries))
+        new = tuple(entries)
+        return self._changed(lambda before: before.with_entries(new))
 
     def set_aside(self, others: Iterable[OtherTopic], tables: Iterable[TableName] = ()) -> Registry:
         """Records topics that are no tables, removes the tables that they were taken for.
@@ -81,7 +89,8 @@ class RegistryFile:
         Raises:
             UnreachableError: if the place does not answer.
         """
-        return self._changed(lambda before: before.without(tables).with_others(others))
+        gone, found = tuple(tables), tuple(others)
+        return self._changed(lambda before: before.without(gone).with_others(found))
 
     def share(self, topic: str) -> Registry:
         """Records that a topic holds records of several tables; returns the registry as stored.
@@ -121,42 +130,36 @@ class RegistryFile:
         Raises:
             UnreachableError: if the place does not answer.
         """
-        return self._changed(lambda before: before.without(tables))
+        gone = tuple(tables)
+        return self._changed(lambda before: before.without(gone))
 
     def _changed(self, change: Callable[[Registry], Registry]) -> Registry:
-        """Replaces the registry by what a change makes of it, unless that is nothing new."""
-        with self._lock():
-            before = self.load()
-            after = change(before)
-            if after != before:
-                self._replace(after)
-        return after
+        """Replaces the registry by what a change makes of it, unless that is nothing new.
 
-    def _replace(self, registry: Registry) -> None:
+        Made again on what another process has put there meanwhile.
+        """
+        try:
+            for _ in range(_TRIES):
+                with one_at_a_time(self._files, self._path, LOCK_SECONDS):
+                    version = version_of(self._files, self._path)
+                    before = self.load()
+                    after = change(before)
+                    with suppress(ReplacedError):
+                        if after != before:
+                            self._replace(after, version)
+                        return after
+        except LockedError as error:
+            what = f"the registry's lock was not had within {LOCK_SECONDS:g} s"
+            remedy = "end the process that holds it (lsof names it); it may hang on its disk"
+            raise UnreachableError(what, where=str(error), remedy=remedy) from error
+        except OSError as error:
+            raise self._unreachable(action="written") from error
+        raise self._unreachable(action="written, as other processes replace it all the time")
+
+    def _replace(self, registry: Registry, version: str) -> None:
         content = to_document(registry).encode()
-        try:
-            with effect("registry: replace"):
-                replace_file(self._files, self._path, content)
-        except OSError as error:
-            raise self._unreachable(action="written") from error
-
-    @contextmanager
-    def _lock(self) -> Generator[None]:
-        if not isinstance(self._files, LocalFileSystem):
-            yield
-            return
-        path = Path(f"{self._path}.lock")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle = path.open("w")
-        except OSError as error:
-            raise self._unreachable(action="written") from error
-        with handle:
-            if not take_lock(handle, LOCK_SECONDS):
-                what = f"the registry's lock was not had within {LOCK_SECONDS:g} s"
-                remedy = "end the process that holds it (lsof names it); it may hang on its disk"
-                raise UnreachableError(what, where=str(path), remedy=remedy)
-            yield
+        with effect("registry: replace"):
+            replace_read(self._files, self._path, content, version)
 
     def _unreachable(self, *, action: str) -> UnreachableError:
         msg = f"the registry cannot be {action}"

@@ -10,9 +10,11 @@ import os
 import secrets
 import signal
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -85,11 +87,14 @@ class S3(Part):
 
 
 def checked(app: Wsgi, key: str, secret: str) -> Wsgi:
-    """The same for signed requests; others are refused."""
+    """The same for signed requests; others are refused. Writes come one after the other, as in S3:
+    moto looks whether an object is the one that a request names, and then replaces it."""
+    writes = threading.Lock()
 
     def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if is_signed(environ, key, secret):
-            return app(environ, start)
+            with writes if environ["REQUEST_METHOD"] == "PUT" else nullcontext():
+                return app(environ, start)
         start("403 Forbidden", [("Content-Type", "application/xml")])
         return [b"<Error><Code>SignatureDoesNotMatch</Code></Error>"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from cdc_assets.devstack.layout import StackLayout
 from cdc_assets.devstack.ports import pick_free_ports
 from cdc_assets.devstack.spark_server import SparkServer
 from cdc_assets.errors import UnreachableError
+from cdc_assets.files import ReplacedError, files_at, replace_file, replace_read, version_of
 from cdc_assets.operate.failures import FailureBook, FailureKind
 from cdc_assets.registry import RegistryFile, TableEntry
 from cdc_assets_tests.elsewhere.s3 import BUCKET, S3
@@ -68,6 +70,45 @@ def test_what_another_process_writes_and_removes_is_seen(folder: str) -> None:
     others_file.add([entry("customers")])
     assert set(book.load()) == {OTHER}
     assert len(file.load()) == 2
+
+
+def add_many(url: str, number: int) -> None:
+    file = RegistryFile(url)
+    for n in range(10):
+        file.add([entry(f"t{number}_{n}")])
+
+
+def test_processes_that_change_a_registry_at_once_lose_nothing(folder: str) -> None:
+    url = f"{folder}/registry.json"
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=add_many, args=(url, number)) for number in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    assert len(of_another_process(folder)[1].load()) == 30
+
+
+def test_a_document_is_replaced_only_if_it_is_what_was_read(folder: str) -> None:
+    files, path = files_at(f"{folder}/document.json")
+    for before in ("", "there is one"):
+        version = version_of(files, path)
+        replace_file(files, path, f"another process's, after {before!r}".encode())
+        with pytest.raises(ReplacedError):
+            replace_read(files, path, b"mine", version)
+        assert b"another" in files.cat_file(path)
+        replace_read(files, path, b"mine", version_of(files, path))
+        assert files.cat_file(path) == b"mine", "the naive way would have lost the other"
+
+
+def test_a_document_that_was_removed_is_another_one(folder: str) -> None:
+    files, path = files_at(f"{folder}/document.json")
+    replace_file(files, path, b"there")
+    version = version_of(files, path)
+    files.rm_file(path)
+    with pytest.raises(ReplacedError):
+        replace_read(files, path, b"mine", version)
 
 
 def test_a_wrong_secret_is_refused_and_not_shown(
