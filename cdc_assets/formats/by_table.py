@@ -112,7 +112,9 @@ def whose_are(raw: DataFrame, fmt: Format, layout: Layout, topic: str) -> DataFr
     size = F.octet_length("value") <= fmt.source.batch.max_record_bytes
     kept = raw.withColumns({"whole": F.col("value"), "value": F.when(size, F.col("value"))})
     told = fmt.whose(kept, layout, topic)
-    return told.withColumn("value", F.col("whole")).drop("whole")
+    was_blanked = F.col("value").isNull() & F.col("whole").isNotNull()
+    whole = {"value": F.col("whole"), "is_empty": F.col("is_empty") & ~was_blanked}
+    return told.withColumns(whole).drop("whole")
 
 
 def changes_of(raw: DataFrame, fmt: Format, layout: Layout, entry: TableEntry) -> DataFrame:

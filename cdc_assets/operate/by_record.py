@@ -7,7 +7,7 @@ a table goes on as it is registered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -21,7 +21,7 @@ from cdc_assets.log.kinds import TopicKind, kind_of_topic
 from cdc_assets.log.values import RawRecord
 from cdc_assets.naming import some_of
 from cdc_assets.operate.services import Services
-from cdc_assets.registry import OtherTopic, Registry, TableEntry, Taken
+from cdc_assets.registry import UNTAKEN, OtherTopic, Registry, TableEntry, Taken
 
 _NAMED: Final = 3
 _LONGEST: Final = 100
@@ -94,6 +94,26 @@ def named_by_records(
     return Named(tuple(entries), mistaken, tuple(problems))
 
 
+def elsewhere(
+    known: Registry, named: Mapping[str, Collection[TableName]]
+) -> tuple[ConfigError, ...]:
+    """Returns an error for each topic with changes of a known table that has another topic.
+
+    Nothing would ever merge them.
+
+    Args:
+        known: the tables.
+        named: by shared topic, the tables that its first and last records change.
+    """
+    entries = {each.table: each for each in known}
+    return tuple(
+        two_topics(table, entries[table].topic, topic)
+        for topic, tables in named.items()
+        for table in sorted(tables)
+        if table in entries and entries[table].topic != topic
+    )
+
+
 def untaken_topics(
     fmt: Format, topics: Mapping[str, Sequence[RawRecord]], at: datetime
 ) -> tuple[OtherTopic, ...]:
@@ -121,8 +141,7 @@ def _nameless(fmt: Format, records: Sequence[RawRecord]) -> str:
     said = dict.fromkeys(name[:_LONGEST] for each in changes if (name := fmt.half_named(each)))
     named = f" ({some_of(map(repr, said), _NAMED)} is no schema and table)" if said else ""
     return (
-        f"changes that no table takes: {len(changes)} of the {len(with_value)} records looked at "
-        f"name no table{named}"
+        f"{UNTAKEN}: {len(changes)} of the {len(with_value)} records looked at name no table{named}"
     )
 
 

@@ -20,12 +20,12 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig, SourceConfig
 from cdc_assets.errors import CdcError, ConfigError, TerminalError, UnreachableError
 from cdc_assets.formats.format import Format
-from cdc_assets.formats.names import match_topics, two_topics
+from cdc_assets.formats.names import match_topics
 from cdc_assets.formats.registered import formats_of
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.left_behind import late_under_old_names
 from cdc_assets.naming import some_of
-from cdc_assets.operate.by_record import named_by_records, untaken_topics, without_rows
+from cdc_assets.operate.by_record import elsewhere, named_by_records, untaken_topics, without_rows
 from cdc_assets.operate.judged_kinds import (
     OF_TABLES,
     JudgedKinds,
@@ -36,7 +36,7 @@ from cdc_assets.operate.judged_kinds import (
     others_of,
 )
 from cdc_assets.operate.services import Services
-from cdc_assets.registry import OtherTopic, Registry, TableEntry, Taken
+from cdc_assets.registry import UNTAKEN, OtherTopic, Registry, TableEntry, Taken
 
 LOOK_AGAIN_AFTER: Final = timedelta(minutes=10)
 _NAMED: Final = 10
@@ -101,13 +101,18 @@ def discover(services: Services) -> Discovery:
     return replace(found, refused=refused, set_aside=(*others, *untaken))
 
 
-def add_seen(services: Services, entry: TableEntry, names: Iterable[str]) -> Discovery:
+def add_seen(
+    services: Services, entry: TableEntry, names: Iterable[str], changes: int = 0
+) -> Discovery:
     """Adds tables that a batch found in another table's topic.
+
+    Those that cannot be added are shown with the topic, as nothing merges their changes.
 
     Args:
         services: the registry and the configuration.
         entry: the entry of the table whose batch it was.
         names: the tables' names, as ``schema.table``.
+        changes: how many changes of such tables the batch held.
 
     Raises:
         UnreachableError: if the registry does not answer.
@@ -120,8 +125,12 @@ def add_seen(services: Services, entry: TableEntry, names: Iterable[str]) -> Dis
     taken = Taken.NAMED if is_named else Taken.ALL
     new = _entries(services, {entry.topic: seen - known.tables}, taken)
     found = _added(services, known, tuple(replace(each, is_shared=is_named) for each in new))
-    late = elsewhere(known, {entry.topic: seen})
-    return replace(found, refused=(*found.refused, *late))
+    refused = (*found.refused, *elsewhere(known, {entry.topic: seen}))
+    if refused and entry.topic not in _settled(services, known):
+        why = some_of((each.what for each in refused), _NAMED, "; ")
+        holds = f"{UNTAKEN}, among {changes:,} of other tables in a batch: {why}"
+        services.registry.set_aside([OtherTopic(entry.topic, holds, services.clock())])
+    return replace(found, refused=refused)
 
 
 def _in_shared_topics(
@@ -156,26 +165,6 @@ def _in_shared_topics(
         left = {t: edges[t] for t, tables in named.items() if not tables and t not in settled}
         untaken += untaken_topics(fmt, left, services.clock())
     return tuple(found), tuple(problems), tuple(untaken)
-
-
-def elsewhere(
-    known: Registry, named: Mapping[str, Collection[TableName]]
-) -> tuple[ConfigError, ...]:
-    """Returns an error for each topic with changes of a known table that has another topic.
-
-    Nothing would ever merge them.
-
-    Args:
-        known: the tables.
-        named: by shared topic, the tables that its first and last records change.
-    """
-    entries = {each.table: each for each in known}
-    return tuple(
-        two_topics(table, entries[table].topic, topic)
-        for topic, tables in named.items()
-        for table in sorted(tables)
-        if table in entries and entries[table].topic != topic
-    )
 
 
 def _entries(

@@ -13,10 +13,10 @@ from cdc_assets.formats.format import Format
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.values import RawRecord
-from cdc_assets.registry import OtherTopic
+from cdc_assets.registry import UNTAKEN, OtherTopic
 
 OF_TABLES: Final = frozenset({TopicKind.CHANGES, TopicKind.EMPTY})
-NAMELESS: Final = "changes that name no table, and its name tells none"
+_NAMELESS: Final = "they name none, and the topic's name tells none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def others_of(
     listed = {topic for topic in kinds if is_listed(formats, topic)}
     found = {t: str(k) for t, k in kinds.items() if k not in OF_TABLES and t not in listed}
     changes = (t for t, kind in kinds.items() if kind is TopicKind.CHANGES and t not in tables)
-    found |= {t: NAMELESS for t in changes if not _is_named(formats, t)}
+    found |= {t: f"{UNTAKEN}: {_NAMELESS}" for t in changes if not _is_named(formats, t)}
     return tuple(OtherTopic(topic, holds, now) for topic, holds in found.items())
 
 
@@ -118,6 +118,6 @@ def is_doubtful(fmt: Format, source: str, topic: str) -> bool:
 
 def is_shown(fmt: Format, source: str, other: OtherTopic) -> bool:
     """Returns whether a topic is one that people may take for a table's."""
-    if other.holds == NAMELESS or fmt.has_many_tables:
+    if fmt.has_many_tables or other.is_untaken:
         return fmt.topics.includes(other.topic)
     return is_doubtful(fmt, source, other.topic)

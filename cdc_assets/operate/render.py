@@ -80,7 +80,8 @@ def render_status(status: Status, console: Console | None = None) -> None:
         words = f"(waited for by {some_of(tables, _NAMED)})"
         out.print(Text.assemble((f"{said} ", "bold red"), words), soft_wrap=True)
     for other in status.not_tables:
-        out.print(Text(f"{other.topic} is no table: it holds {other.holds}"), soft_wrap=True)
+        is_one = "holds" if other.is_untaken else "is no table: it holds"
+        out.print(Text(f"{other.topic} {is_one} {other.holds}"), soft_wrap=True)
 
 
 def render_quarantine(listing: Listing, console: Console | None = None) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from cdc_assets.changes.names import LakeName, Shard, TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.renamed import Renamed
+
+UNTAKEN: Final = "changes that no table takes"
+"""How it begins what a topic holds whose changes are merged nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +122,15 @@ class TableEntry:
 class OtherTopic:
     """A topic that could be a table's by its name, but holds something else.
 
-    ``holds`` says what it holds; ``looked_at`` when it was last examined.
+    ``holds`` says what it holds; ``looked_at`` when it was last examined. A topic that holds
+    changes that nobody merges may be that of a table, too.
     """
 
     topic: str
     holds: str
     looked_at: datetime
+
+    @property
+    def is_untaken(self) -> bool:
+        """Whether it holds changes that are merged nowhere."""
+        return self.holds.startswith(UNTAKEN)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from cdc_assets.changes.names import LakeName, TableName
-from cdc_assets.operate.discovery import elsewhere
+from cdc_assets.operate.by_record import elsewhere
 from cdc_assets.registry import Registry, TableEntry
 
 pytestmark = pytest.mark.unit

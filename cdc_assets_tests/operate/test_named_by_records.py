@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.changes.names import LakeName, TableName
-from cdc_assets.operate.discovery import Discovery, add_seen, discover
+from cdc_assets.operate.discovery import Discovery, add_seen, discover, not_tables
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry, Taken, from_document, to_document
 from cdc_assets_tests.configuration import platform, source, write
@@ -122,7 +122,8 @@ def test_changes_that_name_no_table_in_a_topic_that_names_none_are_shown(world: 
     assert looked.added == ()
     (other,) = looked.set_aside
     assert (other.topic, other.holds) == (
-        "p.contacts", "changes that name no table, and its name tells none",
+        "p.contacts",
+        "changes that no table takes: they name none, and the topic's name tells none",
     )  # fmt: skip
 
 
@@ -173,6 +174,21 @@ def test_a_table_met_in_a_batch_shares_its_topic_from_then_on(world: World) -> N
     found = add_seen(world.services, entry, ["crm.bills"])
     assert [each.table.name for each in found.added] == ["bills"]
     assert all(each.is_shared for each in world.tables().values())
+
+
+def test_a_table_met_in_a_batch_that_has_another_topic_is_shown_once(world: World) -> None:
+    world.look({"p.app": [change("crm", "contacts")], "p.b": [change("crm", "bills")]})
+    entry = world.tables()["crm.contacts"]
+    for _ in range(2):
+        (refused,) = add_seen(world.services, entry, ["crm.bills"], 7).refused
+        assert "two topics hold changes of shop.crm.bills: p.b and p.app" in str(refused)
+    registry = world.services.registry.load()
+    (shown,) = not_tables(world.services.config, registry)
+    assert shown.topic == "p.app"
+    assert shown.holds.startswith("changes that no table takes, among 7 of other tables")
+    assert "shop.crm.bills" in shown.holds
+    topics = {"p.app": [change("crm", "contacts")], "p.b": [change("crm", "bills")]}
+    assert set(world.look(topics).registry.tables) == set(registry.tables)
 
 
 def test_what_no_table_takes_is_counted_and_named(tmp_path: Path) -> None:

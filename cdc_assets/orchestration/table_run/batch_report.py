@@ -42,7 +42,7 @@ def _report_others(step: TableStep, entry: TableEntry, batch: BatchResult) -> No
     """Adds tables that share the topic, and that discovery has not seen at the topic's ends."""
     if not batch.other_tables:
         return
-    found = add_seen(step.services, entry, batch.other_tables)
+    found = add_seen(step.services, entry, batch.other_tables, batch.of_others)
     for other in found.added:
         step.context.log.info(f"{other.table} was found in topic {other.topic}")
     for refused in found.refused:
