@@ -61,9 +61,9 @@ def produce(kafka_bootstrap: str) -> Iterator[Callable[[str, object], None]]:
         future.result(30)
 
 
-def debezium(connector: str) -> object:
-    return {"before": None, "after": {"id": 1}, "op": "c", "ts_ms": 1,
-            "source": {"connector": connector, "db": "shop", "table": "orders"}}  # fmt: skip
+def debezium(connector: str, table: str = "orders") -> object:
+    origin = {"connector": connector, "db": "shop", "schema": "public", "table": table}
+    return {"before": None, "after": {"id": 1}, "op": "c", "ts_ms": 1, "source": origin}
 
 
 @pytest.mark.stack
@@ -72,7 +72,7 @@ def test_topics_with_changes_become_sources_of_their_format_and_database(
 ) -> None:
     shop, cash, log = (f"{name}{uuid.uuid4().hex[:6]}" for name in ("shop", "cash", "log"))
     produce(f"{shop}.public.orders", debezium("postgresql"))
-    produce(f"{shop}.public.items", debezium("postgresql"))
+    produce(f"{shop}.public.items", debezium("postgresql", "items"))
     row = {"database": "till", "table": "sales", "type": "insert", "ts": 1, "data": {"id": 1}}
     produce(f"{cash}.till.sales", {**row, "xid": 1, "commit": True})
     produce(f"{log}.of.clicks", {"level": "info"})
@@ -137,8 +137,8 @@ def test_a_database_that_is_named_says_what_its_tables_lack(
 ) -> None:  # fmt: skip
     shop = f"shop{uuid.uuid4().hex[:6]}"
     produce(f"{shop}.public.orders", debezium("postgresql"))
-    produce(f"{shop}.public.clicks", debezium("postgresql"))
-    produce(f"{shop}.public.left", debezium("postgresql"))
+    produce(f"{shop}.public.clicks", debezium("postgresql", "clicks"))
+    produce(f"{shop}.public.left", debezium("postgresql", "left"))
     dsn = new_database(
         stack, shop, "CREATE TABLE orders (id int PRIMARY KEY)", "CREATE TABLE clicks (at date)",
         "CREATE TABLE items (id int PRIMARY KEY) PARTITION BY RANGE (id)",
