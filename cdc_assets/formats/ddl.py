@@ -17,6 +17,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from cdc_assets.formats.foreign_keys import key_changes
 from cdc_assets.schema.ddl import (
     ColumnChange,
     ColumnChangeKind,
@@ -92,6 +93,10 @@ _OTHER: Final = re.compile(rf"(?i)\b(?:with|to|convert)\s+table\s+({_NAME}(?:\s*
 
 _PAIRS: Final = re.compile(r'(?:`[^`]*`|"[^"]*"|[^,`"])+')
 
+_WITH_KEYS: Final = frozenset(
+    {TableChangeKind.CREATED, TableChangeKind.ALTERED, TableChangeKind.UNREAD}
+)
+
 _MAY_CHANGE: Final = frozenset({"alter", "create", "drop", "exec", "execute", "rename", "truncate"})
 
 
@@ -125,6 +130,23 @@ class _UnreadError(Exception):
 
 
 def read_statement(text: str, dialect: str, schema: str) -> Statement:
+    """Determines the effect of a text on tables, and on their foreign keys; see `_read`."""
+    found = _read(text, dialect, schema)
+    if dialect != _MYSQL or not any(each.kind in _WITH_KEYS for each in found.changes):
+        return found
+    keys = key_changes(text)
+    if not (keys.added or keys.dropped):
+        return found
+    changes = tuple(
+        replace(each, cascades=keys.added, dropped_keys=keys.dropped)
+        if each.kind in _WITH_KEYS
+        else each
+        for each in found.changes
+    )
+    return replace(found, changes=changes)
+
+
+def _read(text: str, dialect: str, schema: str) -> Statement:
     """Determines the effect of a text of one or more statements on tables. Never raises for a text.
 
     Only MySQL's and MariaDB's tell what older rows get in a new column: SQL Server leaves them NULL
@@ -262,13 +284,16 @@ def _columns(action: exp.Expr) -> Iterator[ColumnChange]:
             name, was = action.this.name, action.args.get("rename_from")
             if was is not None and was.name != name:
                 yield ColumnChange(ColumnChangeKind.RENAMED, was.name, name)
-            yield ColumnChange(ColumnChangeKind.RETYPED, name)
+            kind = action.this.args.get("kind")
+            definition = kind.sql(_MYSQL) if isinstance(kind, exp.DataType) else ""
+            yield ColumnChange(ColumnChangeKind.RETYPED, name, definition=definition)
         case exp.Drop() if action.args.get("kind") == "COLUMN":
             for each in action.args["tables"]:
                 yield ColumnChange(ColumnChangeKind.DROPPED, each.name)
         case exp.AlterColumn():
-            if action.args.get("dtype") is not None:
-                yield ColumnChange(ColumnChangeKind.RETYPED, action.name)
+            if (kind := action.args.get("dtype")) is not None:
+                definition = kind.sql(_MYSQL) if isinstance(kind, exp.DataType) else ""
+                yield ColumnChange(ColumnChangeKind.RETYPED, action.name, definition=definition)
         case exp.Drop() | exp.AddConstraint() | exp.DropPrimaryKey() | exp.RenameIndex():
             pass
         case _:

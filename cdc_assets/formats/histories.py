@@ -53,16 +53,18 @@ class _Topic:
         again: later statements are on its new name.
         """
         gone = history if history.became else None
+        looks_back = history.cascades is None
         for ddl in self.told:
             at = ddl.coordinate
             if at.offset < history.next.get(at.partition, 0):
+                history = history.with_keys_of(ddl, table) if looks_back else history
                 continue
             was_there, history = history.is_there, history.after(ddl, table)
             if was_there and history.became:
                 gone = replace(history, next={**history.next, at.partition: at.offset + 1})
         if gone is not None and not history.is_there:
             return gone
-        return replace(history, next=dict(self.next))
+        return replace(history, next=dict(self.next), cascades=history.cascades or ())
 
 
 class Histories:
@@ -176,6 +178,8 @@ class Histories:
         Raises:
             UnreachableError: if it has just vanished.
         """
+        if history.cascades is None:  # an older version did not look for foreign keys
+            history = replace(history, next={})
         topic = self._topics.get(name)
         if topic is not None and self._looks_once and topic.reaches(history.next):
             return topic

@@ -135,6 +135,11 @@ class AtSource:
             said[_name("look", shard)] = look.to_json()
         return said
 
+    @property
+    def standing(self) -> tuple[SilentChange, ...]:
+        """The silent changes that went on at the newest look."""
+        return tuple(each for each in self.silent if each.is_standing)
+
     def to_properties(self, shard: str) -> dict[str, str]:
         """Returns properties that `of` reads."""
         return {_name(name, shard): text for name, text in self._said().items()}

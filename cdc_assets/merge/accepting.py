@@ -48,7 +48,7 @@ from cdc_assets.merge.tables.side import SideTable
 from cdc_assets.merge.tables.tombstones import Tombstones
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.history import Break, History
-from cdc_assets.schema.silent import SilentChange, SilentPolicy, without
+from cdc_assets.schema.silent import SilentChange, SilentPolicy, remembered, without
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,10 @@ class RestartDesk:
             return
         shard, asked = entry.shard_value, self._asked(plan)
         said = AtSource.of(plan.state, shard)
-        now = replace(said, identity=asked.identity(entry), history=asked.history)
+        told = asked.history.silent if asked.history else ()
+        silent = remembered(said.silent, [*told, *said.standing], asked.at)
+        identity, history = asked.identity(entry), asked.history
+        now = replace(said, identity=identity, history=history, silent=silent)
         self._record(entry, "accept table", now.to_properties(shard))
 
     def silent(self, entry: TableEntry) -> tuple[SilentChange, ...]:

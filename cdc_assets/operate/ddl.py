@@ -22,6 +22,7 @@ from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.ddl import Ddl, Relation, TableChange, TableChangeKind
 from cdc_assets.schema.history import OnBreak
+from cdc_assets.schema.silent import OnSilent, SilentKind
 
 if TYPE_CHECKING:
     from cdc_assets.formats.format import Format
@@ -41,6 +42,11 @@ _BREAKS: Final = {
     OnBreak.STOP: "if the lake has rows of the one before, the table stops (recreated_table)",
     OnBreak.TRUNCATE: "rows of the one before go (recreated_table: truncate)",
     OnBreak.KEEP: "rows stay (recreated_table: keep)",
+}
+_THINNED: Final = {
+    OnSilent.STOP: "the table stops until a person accepts it (silent_changes)",
+    OnSilent.MARK: "the table goes on, in doubt until it is compared (silent_changes: mark)",
+    OnSilent.IGNORE: "rows stay as they are (silent_changes: ignore)",
 }
 
 
@@ -271,7 +277,10 @@ def _outcome(services: Services, entry: TableEntry, change: TableChange) -> str:
     is_taken = change.kind is TableChangeKind.RENAMED and not change.table.includes(mine)
     if change.kind is TableChangeKind.CREATED:
         return _BREAKS[policy]
-    if change.kind is TableChangeKind.THINNED or is_taken:
+    if change.kind is TableChangeKind.THINNED:
+        silent = services.config.source(entry.table.source).silent(entry.table)
+        return _THINNED[silent.reactions[SilentKind.PARTITIONS]]
+    if is_taken:
         return _BREAKS[OnBreak.KEEP if policy is OnBreak.KEEP else OnBreak.STOP]
     if change.kind is TableChangeKind.RENAMED:
         source = services.config.source(entry.table.source)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.changes.position import Scheme
 from cdc_assets.databases.facts import Facts, numbered, told, with_number
 from cdc_assets.errors import CdcError
 from cdc_assets.operate.services import Services
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from cdc_assets.databases.catalog import SourceTable
     from cdc_assets.formats.histories import Histories
     from cdc_assets.lake import TableState
-    from cdc_assets.schema.history import History
+    from cdc_assets.schema.history import History, Retyped
 
 BY_CATALOG: Final = "the database's catalog"
 BY_RECORDS: Final = "the newest records"
@@ -189,6 +190,10 @@ def _another(
     return f"{before} is {now} now" if now and now != before else ""
 
 
+def _nothing_differs(_: Retyped) -> bool:
+    return True
+
+
 def _gone(history: History | None) -> Drift | None:
     """Returns the drift of a table that statements have removed; None if it still exists."""
     if history is None or history.is_there:
@@ -265,16 +270,23 @@ def _doubted(
 ) -> Drift:
     """Adds why the lake's rows may be others than the source's."""
     from cdc_assets.lake.at_source import AtSource
+    from cdc_assets.merge.intake.layouts import layout_of
 
     another = _another(entry, state, table, history)
     said, silent = AtSource.of(state, entry.shard_value), ()
     source = services.config.source(entry.table.source)
     policy, publication = source.silent(entry.table), source.publication
-    if table is not None:
-        silent = table.silent_since(None if another else said.look, publication)
+    if table is not None or history is not None:
+        silent = table.silent_since(None if another else said.look, publication) if table else ()
+        if history is not None:
+            held = _nothing_differs  # the next batch compares types
+            with_keys = table is None and layout_of(state.properties).scheme is not Scheme.TIDB
+            silent = (*silent, *history.told_silent(held, with_keys=with_keys))
         truncated = state.published.carried.max_truncate if state.published else ""
         silent = remembered(said.silent, silent, services.clock(), truncated)
-    silent = policy.heeded(silent if table is not None else said.silent)
+    else:
+        silent = said.silent
+    silent = policy.heeded(silent)
     halts = tuple(each for each in silent if policy.stops(each))
     return replace(drift, is_another=another, silent=silent, halts=halts)
 

@@ -54,12 +54,14 @@ class ColumnChange:
         name: of the column; the old one if it is renamed.
         renamed_to: the new one then.
         given: the value of older rows in a new column; None if the statement does not tell it.
+        definition: the type of one that is retyped, as text; empty if it is unknown.
     """
 
     kind: ColumnChangeKind
     name: str
     renamed_to: str | None = None
     given: Given | None = None
+    definition: str = ""
 
     def describe(self) -> str:
         """Describes the change for people: a verb, and names."""
@@ -96,6 +98,8 @@ class TableChange:
         columns: the changed columns, in the statement's order. Other alterations (keys, indexes,
             defaults, comments) change no rows.
         is_conditional: whether an existing table is left alone (``IF NOT EXISTS``).
+        cascades: names of added foreign keys that change rows of the table with their parent's.
+        dropped_keys: names of dropped foreign keys.
     """
 
     kind: TableChangeKind
@@ -103,6 +107,8 @@ class TableChange:
     renamed_to: Relation | None = None
     columns: tuple[ColumnChange, ...] = ()
     is_conditional: bool = False
+    cascades: tuple[str, ...] = ()
+    dropped_keys: tuple[str, ...] = ()
 
     def describe(self) -> str:
         """Describes the effect in one line for people."""

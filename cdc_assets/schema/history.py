@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, assert_never
@@ -28,9 +28,11 @@ from cdc_assets.schema.ddl import (
     TableChange,
     TableChangeKind,
 )
+from cdc_assets.schema.silent import SilentChange, SilentKind
 from cdc_assets.schema.types import Column, TableSchema
 
 _NAMES: Final = ("was", "became")
+_ELSEWHERE: Final = ("silent", "retyped")
 _COPIES: Final = re.compile(r"_(.+)_(?:gho|new)")
 """The names that gh-ost and pt-online-schema-change give to the copy that replaces a table."""
 
@@ -60,6 +62,23 @@ class Break:
 
 
 @dataclass(frozen=True, slots=True)
+class Retyped:
+    """A statement's change of a column's type.
+
+    Attributes:
+        at: identifies it among those of the table.
+        name: of the column.
+        definition: the new type, as in the statement; empty if it is unknown.
+        where: coordinate of the statement.
+    """
+
+    at: str
+    name: str
+    definition: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
 class History:
     """The history of one table, up to some record of the topic of statements.
 
@@ -74,6 +93,11 @@ class History:
         was: the table that was given this name; None if none was.
         became: the table's new name; None while it is there, and if it was dropped.
         broken: the newest break; None without any.
+        cascades: names of foreign keys that change the table's rows with others', as statements
+            tell; None if the statements before ``next`` were read by a version that did not look.
+        silent: changes of its rows without events by statements since ``since``. They are not
+            stored here, but with the table.
+        retyped: types that columns were given by statements, likewise not stored here.
     """
 
     topic: str = ""
@@ -86,6 +110,9 @@ class History:
     was: Relation | None = None
     became: Relation | None = None
     broken: Break | None = None
+    cascades: tuple[str, ...] | None = ()
+    silent: tuple[SilentChange, ...] = ()
+    retyped: tuple[Retyped, ...] = ()
 
     @property
     def known(self) -> dict[str, int]:
@@ -95,7 +122,7 @@ class History:
     @property
     def told(self) -> History:
         """The history without the examined offsets."""
-        return replace(self, next={})
+        return replace(self, next={}, silent=(), retyped=())
 
     def after(self, ddl: Ddl, table: Relation) -> History:
         """Returns the history after a statement.
@@ -106,11 +133,22 @@ class History:
         """
         names = ddl.columns_of(table)
         if ddl.is_of_snapshot:
-            return self if names is None else self.with_columns((), names)
-        found = self
+            found = self.with_keys_of(ddl, table)
+            return found if names is None else found.with_columns((), names)
+        found = self.with_keys_of(ddl, table)
         for change in ddl.statement.of(table):
             found = _after(found, change, ddl, table)
         return found
+
+    def with_keys_of(self, ddl: Ddl, table: Relation) -> History:
+        """Returns the history with the foreign keys that a statement adds and drops."""
+        keys = self.cascades or ()
+        for change in ddl.statement.of(table):
+            if change.kind is TableChangeKind.CREATED and not change.is_conditional:
+                keys = ()
+            left = [each for each in keys if each not in change.dropped_keys]
+            keys = tuple(dict.fromkeys((*left, *change.cascades)))
+        return self if keys == (self.cascades or ()) else replace(self, cascades=keys)
 
     @property
     def by_its_new_name(self) -> History:
@@ -176,9 +214,34 @@ class History:
             columns.append(each if told == was else replace(each, identity=told))
         return replace(table, columns=tuple(columns))
 
+    def told_silent(
+        self, holds: Callable[[Retyped], bool], *, with_keys: bool
+    ) -> tuple[SilentChange, ...]:
+        """Returns changes of the table's rows without events, as statements tell them.
+
+        Args:
+            holds: returns whether a column's new type holds all values that it may have had.
+            with_keys: whether foreign keys count: no catalog shows them, and a binlog tells.
+        """
+        found = list(self.silent)
+        for each in self.retyped:
+            if not holds(each):
+                to = f" to {each.definition}" if each.definition else ""
+                why = f"column {each.name} was changed{to} ({each.where})"
+                why = f"{why}: older rows may have other values"
+                found.append(SilentChange(SilentKind.REWRITTEN, why, (each.name,), id=each.at))
+        for name in (self.cascades or ()) if with_keys else ():
+            why = (
+                f"foreign key {name} changes rows of it with another table's, which MariaDB and "
+                "MySQL before 9.6 do not write into the binlog"
+            )
+            found.append(SilentChange(SilentKind.CASCADES, why, is_standing=True))
+        return tuple(found)
+
     def to_json(self) -> str:
         """Returns canonical text."""
-        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
+        said = {name: each for name, each in asdict(self).items() if name not in _ELSEWHERE}
+        return json.dumps(said, separators=(",", ":"), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> History:
@@ -192,7 +255,17 @@ class History:
         names = (said.pop(name, None) for name in _NAMES)
         was, became = (Relation(**each) if each else None for each in names)
         given = {int(number): Given(**each) for number, each in said.pop("given", {}).items()}
-        return cls(**said, next=offsets, was=was, became=became, broken=broken, given=given)
+        cascades = said.pop("cascades", None)
+        told = None if cascades is None else tuple(cascades)
+        return cls(
+            **said,
+            next=offsets,
+            was=was,
+            became=became,
+            broken=broken,
+            given=given,
+            cascades=told,
+        )
 
     def with_columns(
         self,
@@ -220,8 +293,11 @@ class History:
 
     def with_break(self, ddl: Ddl, why: str, place: tuple[int, int] | None = None) -> History:
         """Records a break by a statement that no row's change reflects."""
-        at = f"{self.topic}:{ddl.coordinate.partition}:{ddl.coordinate.offset}"
-        return replace(self, broken=Break(at, f"{why} ({ddl.coordinate})", place))
+        return replace(self, broken=Break(self.place_of(ddl), f"{why} ({ddl.coordinate})", place))
+
+    def place_of(self, ddl: Ddl) -> str:
+        """Returns what distinguishes a statement from all others."""
+        return f"{self.topic}:{ddl.coordinate.partition}:{ddl.coordinate.offset}"
 
 
 def _after(history: History, change: TableChange, ddl: Ddl, table: Relation) -> History:
@@ -246,17 +322,28 @@ def _after(history: History, change: TableChange, ddl: Ddl, table: Relation) -> 
             return replace(history, is_there=False, became=change.renamed_to)
         case TableChangeKind.ALTERED:
             found = history.with_columns(change.columns, names)
+            found = replace(found, retyped=(*history.retyped, *_retyped(change, ddl, history)))
             if (name := _swapped(change.columns)) is None:
                 return found
             return found.with_break(ddl, f"columns have exchanged their names ({name} and others)")
         case TableChangeKind.THINNED:
-            return history.with_break(ddl, change.describe())
+            why = f"{change.describe()} ({ddl.coordinate})"
+            at = history.place_of(ddl)
+            told = SilentChange(SilentKind.PARTITIONS, why, id=at)
+            return replace(history, silent=(*history.silent, told))
         case TableChangeKind.TRUNCATED:  # an event of the table's own topic reports it
             return history
         case TableChangeKind.UNREAD:
             return _after_unread(history, ddl, names)
         case _:
             assert_never(change.kind)
+
+
+def _retyped(change: TableChange, ddl: Ddl, history: History) -> Iterator[Retyped]:
+    for each in change.columns:
+        if each.kind is ColumnChangeKind.RETYPED:
+            at = f"{history.place_of(ddl)}:{each.name}"
+            yield Retyped(at, each.name, each.definition, str(ddl.coordinate))
 
 
 def _after_unread(history: History, ddl: Ddl, names: tuple[str, ...] | None) -> History:

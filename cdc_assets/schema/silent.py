@@ -252,8 +252,8 @@ def remedy_of(change: SilentChange, table: str) -> str:
             first = "have the source log and publish them"
         case _:
             return (
-                f"cdc-assets accept-restart {table} goes on, in doubt; then {repair}, or "
-                f"cdc-assets rebuild {table} --from-snapshot"
+                f"cdc-assets accept-restart {table} (or {accept}) goes on, in doubt; then {repair},"
+                f" or cdc-assets rebuild {table} --from-snapshot"
             )
     return f"{first}, then {repair}; or set {accept}, and compare the table by a schedule (verify)"
 

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.cimpl import NewTopic
 
-from cdc_assets.errors import TerminalError
+from cdc_assets.errors import SilentChangeError, TerminalError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.intake.same_table import AnotherTableError
 from cdc_assets.merge.statements import sql
@@ -17,6 +17,7 @@ from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
 from cdc_assets.orchestration.restarted import run_accept_restart
 from cdc_assets.registry import RegistryFile
+from cdc_assets.schema.silent import SilentKind
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.merge.inline import in_schema
 from cdc_assets_tests.merge.one_table import Make
@@ -218,7 +219,7 @@ def test_it_stops_unless_something_says_what_becomes_of_its_rows(pipeline: Make)
     assert names(made) == {1: "last", 2: "new"}
     tell(made, statement(900, "ALTER TABLE t DROP PARTITION p", "id", "name"))
     made.produce(TABLE, [change("c", 950, {"id": 3, "name": "next"})])
-    with pytest.raises(AnotherTableError, match="whole partitions"):
+    with pytest.raises(SilentChangeError, match="whole partitions"):
         made.merge(TABLE)
     tell(made, statement(990, "DROP TABLE t"))
     assert drift(made).is_gone
@@ -242,7 +243,7 @@ def test_rows_that_went_with_a_partition_go_by_a_new_snapshot(pipeline: Make) ->
     made = begun(pipeline)
     tell(made, statement(600, "ALTER TABLE t TRUNCATE PARTITION p", "id", "name"))
     made.produce(TABLE, [NEW])
-    with pytest.raises(AnotherTableError, match="whole partitions"):
+    with pytest.raises(SilentChangeError, match="whole partitions"):
         made.merge(TABLE)
     RegistryFile(made.config.registry).add([made.entry(TABLE)])
     table = str(made.entry(TABLE).table)
@@ -271,6 +272,33 @@ def test_in_a_log_that_was_numbered_anew_nothing_tells_where(pipeline: Make) -> 
     with pytest.raises(AnotherTableError):
         made.merge(TABLE)
     assert names(made) == {1: "failed over", 2: "old"}
+
+
+# ── rows that change without events ──────────────────────────────────────────────────────────
+
+
+def test_statements_that_change_rows_stop_the_table_or_put_it_in_doubt(pipeline: Make) -> None:
+    """Without a database to ask: a type by what the lake's column may have held."""
+    made = begun(pipeline)
+    tell(made, statement(600, "ALTER TABLE t MODIFY name varchar(3)", "id", "name"))
+    made.produce(TABLE, [change("c", 700, {"id": 3, "name": "new"})])
+    made.merge(TABLE)
+    (doubt,) = at_source(made).silent
+    assert (doubt.kind, doubt.columns) == (SilentKind.REWRITTEN, ("name",))
+    assert [each.why for each in drift(made).silent] == [doubt.why]
+    tell(made, statement(800, "ALTER TABLE t MODIFY name longtext", "id", "name"))
+    key = "ALTER TABLE t ADD CONSTRAINT fk FOREIGN KEY (id) REFERENCES p (id) ON DELETE CASCADE"
+    tell(made, statement(810, key, "id", "name"))
+    made.produce(TABLE, [change("c", 900, {"id": 4, "name": "x"})])
+    assert drift(made).stops, "before a record comes"
+    for _ in range(2):
+        with pytest.raises(SilentChangeError, match="foreign key fk"):
+            made.merge(TABLE)
+    tell(made, statement(910, "ALTER TABLE t DROP FOREIGN KEY fk", "id", "name"))
+    made.merge(TABLE)
+    assert names(made)[4] == "x"
+    kinds = [(each.kind, each.is_standing) for each in at_source(made).silent]
+    assert kinds == [(SilentKind.REWRITTEN, False), (SilentKind.CASCADES, False)]
 
 
 # ── columns ──────────────────────────────────────────────────────────────────────────────

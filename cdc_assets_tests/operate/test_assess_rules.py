@@ -21,6 +21,7 @@ from cdc_assets.config.table import TableOverrides
 from cdc_assets.databases.mysql.binlog_settings import BinlogSettings
 from cdc_assets.databases.mysql.grants import grants_of
 from cdc_assets.databases.mysql.server import Server as BinlogServer
+from cdc_assets.databases.mysql.silent import ForeignKey, cascades
 from cdc_assets.databases.mysql.table import CatalogTable as MysqlTable
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.databases.postgres.columns import PostgresColumn
@@ -54,6 +55,7 @@ from cdc_assets.operate.assess.rights import judge_user
 from cdc_assets.operate.assess.tables import Table, judge_table
 from cdc_assets.operate.assess.topics import Topic, judge_topic
 from cdc_assets.schema.modes import ConnectorModes
+from cdc_assets.schema.silent import OnSilent, SilentKind, SilentPolicy
 
 pytestmark = pytest.mark.unit
 
@@ -436,6 +438,13 @@ def test_a_table_of_mysql_needs_whole_rows_and_no_versions() -> None:
     columns = (MysqlColumn("id", "bigint", not_null=True), MysqlColumn("name", "text"))
     table = MysqlTable(columns, ("id",))
     assert verdicts(judge_table(TABLE, Table(table))) == {}
+    key = next(cascades([ForeignKey("fk", ("shop", "p"), "CASCADE", "RESTRICT")]))
+    cascading = replace(table, unsent=(key,))
+    assert verdicts(judge_table(TABLE, Table(cascading))) == {"silent_cascades": Verdict.NO}
+    for reaction, told in ((OnSilent.MARK, Verdict.PARTIAL), (OnSilent.IGNORE, None)):
+        policy = SilentPolicy(dict.fromkeys(SilentKind, reaction))
+        found = verdicts(judge_table(TABLE, Table(cascading, silent=policy)))
+        assert found == ({"silent_cascades": told} if told else {})
     minimal = replace(table, binlog=BinlogSettings(row_image="minimal"))
     assert verdicts(judge_table(TABLE, Table(minimal))) == {"binlog_rows": Verdict.NO}
     versioned = replace(table, is_versioned=True)

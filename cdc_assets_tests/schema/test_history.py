@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.databases.facts import Facts, numbered
 from cdc_assets.formats.ddl import read_statement
+from cdc_assets.formats.foreign_keys import UNNAMED
 from cdc_assets.schema.ddl import Ddl, Given, Relation
 from cdc_assets.schema.history import Break, History
+from cdc_assets.schema.silent import SilentKind
 from cdc_assets.schema.types import Column, Identity, Primitive, TableSchema, Wire
 from cdc_assets_tests.toy.profiles import examples
 
@@ -95,13 +97,11 @@ def test_a_column_keeps_its_number(
         (["DROP TABLE people", "CREATE TABLE IF NOT EXISTS people (id int)"], "made anew", (3, 9)),
         (["RENAME TABLE people TO a, b TO people"], "was given its name: shop.b before", None),
         (["ALTER TABLE b RENAME TO people"], "was given its name", None),
-        (["ALTER TABLE people TRUNCATE PARTITION p"], "whole partitions", None),
         (
             ["ALTER TABLE people CHANGE name age int, CHANGE age Name int"],
             "exchanged their names",
             None,
         ),
-        (["ALTER TABLE orders EXCHANGE PARTITION p WITH TABLE people"], "whole partitions", None),
     ],
 )
 def test_statements_that_no_change_tells_of_are_breaks(
@@ -274,3 +274,74 @@ def test_columns_of_the_lake_have_numbers_before_statements_among_rows(
     else:
         assert history.broken is not None
         assert why in history.broken.why
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE people TRUNCATE PARTITION p",
+        "ALTER TABLE orders EXCHANGE PARTITION p WITH TABLE people",
+    ],
+)
+def test_rows_that_go_or_come_with_a_partition_are_a_silent_change(statement: str) -> None:
+    found = told(MADE, event(statement, offset=7))
+    (change,) = found.told_silent(lambda _: True, with_keys=True)
+    assert (change.kind, change.id) == (SilentKind.PARTITIONS, "t:0:7")
+    assert "whole partitions" in change.why
+    assert found.broken is None
+    assert History.from_json(found.to_json()).silent == (), "the table remembers it, once"
+
+
+KEY = "ADD CONSTRAINT `f k` FOREIGN KEY (age) REFERENCES far.parents (id)"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("statements", "keys"),
+    [
+        ([f"ALTER TABLE people {KEY} ON DELETE CASCADE"], ("f k",)),
+        ([f"ALTER TABLE people {KEY} ON UPDATE\nSET  NULL, ADD x int"], ("f k",)),
+        ([f"ALTER TABLE people {KEY}", f"ALTER TABLE people {KEY} ON DELETE RESTRICT"], ()),
+        (["ALTER TABLE people ADD FOREIGN KEY (age) REFERENCES p (id) ON DELETE SET NULL"],
+         (UNNAMED,)),
+        (["CREATE OR REPLACE TABLE people (id int, age int REFERENCES p (id) ON DELETE CASCADE)"],
+         (UNNAMED,)),
+        ([f"ALTER TABLE people {KEY} ON DELETE CASCADE",
+          "ALTER TABLE people DROP FOREIGN KEY `f k`"], ()),
+        ([f"ALTER TABLE people {KEY} ON DELETE CASCADE",
+          "ALTER TABLE people DROP CONSTRAINT IF EXISTS `f k`"], ()),
+        ([f"ALTER TABLE people {KEY} ON DELETE CASCADE", "CREATE OR REPLACE TABLE people (a int)"],
+         ()),
+        ([f"ALTER TABLE orders {KEY} ON DELETE CASCADE"], ()),
+        (["ALTER TABLE people MODIFY at timestamp ON UPDATE CURRENT_TIMESTAMP"], ()),
+        ([f"ALTER TABLE people ((( {KEY} ON DELETE CASCADE"], ("f k",)),
+    ],
+)  # fmt: skip
+def test_foreign_keys_that_change_rows_are_known_until_they_are_dropped(
+    statements: list[str], keys: tuple[str, ...]
+) -> None:
+    found = told(MADE, *(event(each, offset=n) for n, each in enumerate(statements)))
+    assert found.cascades == keys
+    assert History.from_json(found.to_json()).cascades == keys
+    standing = found.told_silent(lambda _: True, with_keys=True)
+    assert [each.kind for each in standing] == [SilentKind.CASCADES] * len(keys)
+    assert found.told_silent(lambda _: True, with_keys=False) == ()
+
+
+@pytest.mark.unit
+def test_a_history_of_an_older_version_does_not_know_foreign_keys() -> None:
+    said = json.loads(told(MADE).to_json())
+    del said["cascades"]
+    assert History.from_json(json.dumps(said)).cascades is None
+
+
+@pytest.mark.unit
+def test_columns_that_are_retyped_are_told_with_their_types() -> None:
+    statement = "ALTER TABLE people MODIFY name varchar(3) NOT NULL, CHANGE age years datetime(0)"
+    found = told(MADE, event(statement, offset=7))
+    assert [(each.name, each.definition) for each in found.retyped] == [
+        ("name", "VARCHAR(3)"), ("years", "DATETIME(0)"),
+    ]  # fmt: skip
+    silent = found.told_silent(lambda each: each.name == "years", with_keys=False)
+    assert [(each.columns, each.id) for each in silent] == [(("name",), "t:0:7:name")]

@@ -10,10 +10,17 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cdc_assets.databases.mysql.type_text import MysqlType, parse_column_type
+from cdc_assets.schema.types import ColumnType, Decimal, Primitive
 
 _INTEGERS: Final = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
 _TEXTS: Final = {"tinytext": 255, "text": 65_535, "mediumtext": 1 << 24, "longtext": 1 << 32}
 _BLOBS: Final = {"tinyblob": 255, "blob": 65_535, "mediumblob": 1 << 24, "longblob": 1 << 32}
+_WIDEST: Final = {
+    Primitive.INT: "int", Primitive.LONG: "bigint", Primitive.FLOAT: "float",
+    Primitive.DOUBLE: "double", Primitive.STRING: "longtext", Primitive.BINARY: "longblob",
+    Primitive.DATE: "date", Primitive.TIMESTAMP: "datetime(6)",
+    Primitive.TIMESTAMPTZ: "timestamp(6)", Primitive.BOOLEAN: "tinyint",
+}  # fmt: skip
 _FRACTIONS: Final = frozenset({"time", "datetime", "timestamp"})
 _BYTES_OF_CHARACTER: Final = 4
 _UNICODE: Final = frozenset({"utf8mb4", "utf16", "utf32"})
@@ -56,6 +63,17 @@ def holds_type(before: str, now: str) -> bool:
     if (was.name, to.name) == ("float", "double"):
         return was.unsigned >= to.unsigned
     return _holds_strings(was, to, "char", _TEXTS) or _holds_strings(was, to, "binary", _BLOBS)
+
+
+def widest(of: ColumnType) -> str:
+    """Returns the widest type that a column of the lake may have at its source, as text."""
+    match of:
+        case Decimal(precision, scale):
+            return f"decimal({precision},{scale})"
+        case Primitive():
+            return _WIDEST.get(of, "")
+        case _:
+            return ""
 
 
 def _holds_strings(was: MysqlType, to: MysqlType, fixed: str, large: Mapping[str, int]) -> bool:

@@ -17,9 +17,10 @@ from cdc_assets.changes.json_text import mapping, natural
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.formats.ddl import read_statement
 from cdc_assets.formats.debezium.kinds import kind_of_event
+from cdc_assets.formats.foreign_keys import KeyChanges, key_changes
 from cdc_assets.formats.sample import JsonObject
 from cdc_assets.log.kinds import TopicKind
-from cdc_assets.schema.ddl import Ddl, Relation, Statement
+from cdc_assets.schema.ddl import Ddl, Relation, Statement, TableChange, TableChangeKind
 
 _DIALECTS: Final = {
     "mysql": "mysql",
@@ -47,7 +48,8 @@ def read_ddl(event: JsonObject, coordinate: Coordinate) -> Ddl | None:
         return None
     tables, is_of_snapshot = frozenset(_names(event)), source.get("snapshot") not in _NO_SNAPSHOT
     if is_of_snapshot:  # thousands of CREATE statements, whose effects are not needed
-        statement = Statement((), tables)
+        keys = _with_keys(event, text) if source.get("connector") in _OF_BINLOGS else ()
+        statement = Statement(tuple(keys), tables)
     elif not isinstance(text, str) or not text:
         statement = Statement((), tables, is_read=not tables)
     else:
@@ -68,6 +70,13 @@ def read_ddl(event: JsonObject, coordinate: Coordinate) -> Ddl | None:
         place=_place(source),
         is_of_snapshot=is_of_snapshot,
     )
+
+
+def _with_keys(event: JsonObject, text: object) -> Iterator[TableChange]:
+    """Yields the table that a snapshot shows, if foreign keys change rows of it."""
+    keys = key_changes(text) if isinstance(text, str) else KeyChanges()
+    for table in dict(_after(event)) if keys.added else ():
+        yield TableChange(TableChangeKind.ALTERED, table, cascades=keys.added)
 
 
 def _tables(event: JsonObject) -> Iterator[JsonObject]:

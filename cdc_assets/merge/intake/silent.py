@@ -6,16 +6,20 @@ Which changes those are, and what becomes of them: `cdc_assets.schema.silent`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from cdc_assets.changes.position import Scheme
 from cdc_assets.config import SourceConfig
 from cdc_assets.databases.catalog import catalog_of
+from cdc_assets.databases.mysql.narrowing import holds_type, widest
 from cdc_assets.errors import SilentChangeError, UnreachableError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.intake.asked import Asked
+from cdc_assets.merge.intake.planning.begin import begin_of
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.registry import TableEntry
+from cdc_assets.schema.history import History, Retyped
 from cdc_assets.schema.silent import (
     Look,
     SilentChange,
@@ -43,7 +47,7 @@ def heard(
         SilentChangeError: if the policy stops at one of them.
     """
     entry = plan.entry
-    look, found = _found(entry, said, now, asked)
+    look, found = _found(plan, said, now, asked)
     if found is not None:
         truncated = plan.published.carried.max_truncate if plan.published else ""
         silent = policy.heeded(remembered(said.silent, found, asked.at, truncated))
@@ -70,18 +74,54 @@ def look_at(source: SourceConfig, entry: TableEntry) -> Look | None:
 
 
 def _found(
-    entry: TableEntry, said: AtSource, now: AtSource, asked: Asked
+    plan: BatchPlan, said: AtSource, now: AtSource, asked: Asked
 ) -> tuple[Look | None, Sequence[SilentChange] | None]:
-    """Returns the look, and the silent changes since the one before; None if nobody answers."""
+    """Returns the look, and the silent changes since the one before; None if nobody tells any."""
+    told, is_same = asked.history, said.identity is None or now.identity == said.identity
+    table, standing = None, ()
     try:
-        table = asked.table(entry)
-    except UnreachableError:
+        table = asked.table(plan.entry)
+    except UnreachableError:  # what stands goes on, as far as anybody knows
+        standing = said.standing
+    if table is None and told is None and not standing:
         return None, None
-    if table is None:
-        return None, None
-    is_same = said.identity is None or now.identity == said.identity
-    found = table.silent_since(said.look if is_same else None, asked.publication)
-    return table.look, found
+    found = [*standing]
+    if table is not None:
+        found += table.silent_since(said.look if is_same else None, asked.publication)
+    if told is not None:
+        with_keys = not (table or standing) and plan.layout.scheme is not Scheme.TIDB
+        found += _heard_by(plan, said, told).told_silent(_held(plan, said), with_keys=with_keys)
+    return table.look if table is not None else None, found
+
+
+def _heard_by(plan: BatchPlan, said: AtSource, told: History) -> History:
+    """Returns the history without what happened before the first look, if that saw the result.
+
+    A first batch that reads all of the log has the rows from before; and what is among the rows
+    is in this batch.
+    """
+    reads_all = plan.published is None and begin_of(plan.state) is None
+    if said.identity is not None or reads_all or told.topic == plan.identity.topic_id:
+        return told
+    return replace(told, silent=(), retyped=())
+
+
+def _held(plan: BatchPlan, said: AtSource) -> Callable[[Retyped], bool]:
+    """Returns whether a new type holds the values of the one before, as far as that is known."""
+    looked = said.look.columns if said.look else {}
+    lake = {column.sent_as.casefold(): column for column in plan.schema.of_source.columns}
+
+    def held(changed: Retyped) -> bool:
+        name = changed.name.casefold()
+        if name in looked:
+            before = looked[name][1]
+        else:
+            before = widest(lake[name].type) if name in lake else ""
+        if not before:  # no column of the lake
+            return name not in lake
+        return bool(changed.definition) and holds_type(before, changed.definition)
+
+    return held
 
 
 def _stopped(

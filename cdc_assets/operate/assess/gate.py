@@ -32,6 +32,7 @@ T = TypeVar("T")
 BY_PLANNING: Final = frozenset({
     "binlog_rows", "by_partition", "history_without_key", "log_begins_late", "refused_column",
     "refused_table", "row_filter",
+    "silent_cascades", "silent_unlogged",
 })  # fmt: skip
 """Findings that a batch's planning refuses with messages of its own."""
 

@@ -250,7 +250,7 @@ class Gathered:
         return Table(
             found, described, publication, has_to, overrides, connector, odd,
             self.source.bad_records == "fail", _unreadable(server, connector, entry),
-            self.source.mode_of(entry.table),
+            self.source.mode_of(entry.table), self.source.silent(entry.table),
         )  # fmt: skip
 
     def topic(self, entry: TableEntry, log: Log, state: TableState | None) -> Topic:

@@ -17,6 +17,7 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.operate.assess.connector import NAME_CONVERTER, Connector
 from cdc_assets.operate.assess.finding import Finding, Place, no, yes_but
 from cdc_assets.schema.described import Described
+from cdc_assets.schema.silent import SilentPolicy, doubt_remedy, remedy_of
 from cdc_assets.schema.types import Column, Decimal, Primitive, UnmappedColumn
 
 _SENDS: Final = "PostgreSQL sends no change of it"
@@ -37,6 +38,7 @@ class Table:
         rejects_stop: whether a record that cannot be merged stops the table.
         unreadable_by: the connector's user if it has no right to read the table; else empty.
         mode: the mode of its lake table.
+        silent: the policy for rows that change without events.
     """
 
     found: SourceTable | None
@@ -49,6 +51,7 @@ class Table:
     rejects_stop: bool = True
     unreadable_by: str = ""
     mode: Mode = Mode.MIRROR
+    silent: SilentPolicy = field(default_factory=SilentPolicy)
 
 
 def judge_table(at: Place, table: Table) -> Iterator[Finding]:
@@ -66,8 +69,11 @@ def judge_table(at: Place, table: Table) -> Iterator[Finding]:
         case PostgresTable():
             yield from _published(at, found, table)
             yield from _identity(at, found, table)
+            if found.heirs:
+                yield from _silent(at, found, table)
         case MysqlTable():
             yield from _binlog(at, found)
+            yield from _silent(at, found, table)
         case _:
             pass
     yield from _transactions(at, found, table)
@@ -157,6 +163,17 @@ def _binlog(at: Place, found: MysqlTable) -> Iterator[Finding]:
             f"{statement} for all sessions, then take a new snapshot of the table",
             stops=True,
         )  # fmt: skip
+
+
+def _silent(at: Place, found: SourceTable, table: Table) -> Iterator[Finding]:
+    """Judges changes of rows that no event tells, for as long as the catalog is like this."""
+    for each in table.silent.heeded(found.silent_since(None, table.publication)):
+        name, remedy = f"silent_{each.kind}", remedy_of(each, str(at.table))
+        impact = "the lake keeps such rows as they were before"
+        if table.silent.stops(each):
+            yield no(name, at, each.why, impact, remedy, stops=True)
+        else:
+            yield yes_but(name, at, each.why, impact, doubt_remedy(str(at.table)))
 
 
 def _told(at: Place, found: SourceTable, table: Table) -> Iterator[Finding]:
