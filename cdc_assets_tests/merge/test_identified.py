@@ -79,6 +79,9 @@ def test_a_key_that_may_be_null_is_no_primary_key_of_postgresql() -> None:
     with pytest.raises(TerminalError, match="not one that updates and deletes tell"):
         keyed(ENTRY, described("id"), sample("email", with_schema=True), None)
     assert keyed(ENTRY, described("id"), sample("id", with_schema=True), None).key == ("id",)
+    whole = replace(KEYLESS, replica_identity=ReplicaIdentity.FULL)
+    told = keyed(ENTRY, described("id"), sample("email", with_schema=True), whole)
+    assert told.key == ("email",), "the catalog says that the row before an update is logged"
 
 
 def test_a_row_that_is_deleted_and_created_in_two_partitions_is_refused() -> None:

@@ -57,7 +57,8 @@ def keyed(
             "does not say which row a change is of"
         )
         raise TerminalError(what, where=_where(entry), remedy=_NAME_IT)
-    _require_told(entry, described, samples, key)
+    if table is None or not (table.logs_whole_rows or table.identifies(key)):
+        _require_told(entry, described, samples, key)
     return replace(described, key=key)
 
 
