@@ -31,3 +31,9 @@ def test_long_groups_come_first_and_quick_tests_last() -> None:
 def test_what_is_named_is_there(name: str) -> None:
     path = TESTS / name
     assert path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def test_folders_of_tests_are_packages_so_that_two_modules_may_have_one_name() -> None:
+    """Else pytest ends the whole run where it collects the second one."""
+    folders = {path.parent for path in TESTS.rglob("test_*.py")}
+    assert [each for each in folders if not (each / "__init__.py").is_file()] == []

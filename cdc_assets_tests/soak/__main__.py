@@ -11,10 +11,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from pathlib import Path
 
 
 def main() -> int:
-    """Run one part; arguments that are not the soak's are pytest's, such as ``-k kills``."""
+    """Run one part; further arguments are pytest's: ``-k kills``, files and folders of tests."""
     asked = argparse.ArgumentParser(prog="python -m cdc_assets_tests.soak", description=__doc__)
     asked.add_argument("--part", default="1/1", help="3/8 is the third of eight")
     asked.add_argument("--seconds", type=float, default=3600, help="begin no test after so many")
@@ -35,7 +36,7 @@ def main() -> int:
         part = Part.parsed(own.part)
     except ValueError as error:
         asked.error(str(error))
-    places = [each for each in further if each.endswith(".py") or "::" in each]
+    places = [each for each in further if Path(each.partition("::")[0]).exists()]
     soak = Soak(part, own.seconds, own.properties, own.list, is_whole=not further)
     where = [] if places else [str(TESTS)]
     done = pytest.main(["-v", "-rfEs", *further, *where], plugins=[soak])

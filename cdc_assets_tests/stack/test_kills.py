@@ -41,7 +41,10 @@ VICTIMS = (*["run"] * 11, *["spark"] * 4, *["connect"] * 2, "kafka", *["postgres
 ROUND = 25
 """So many kills, then everything is compared."""
 
-pytestmark = [pytest.mark.stack, profiles.in_soak, pytest.mark.timeout(SECONDS + 1800)]
+PATIENCE = 1800
+"""Seconds within which what a round has left is merged, beside other work too."""
+
+pytestmark = [pytest.mark.stack, profiles.in_soak, pytest.mark.timeout(SECONDS + 3 * PATIENCE)]
 
 
 @pytest.fixture
@@ -95,9 +98,12 @@ def caught_up(own: Replicated) -> None:
     """A connector that sends a transaction again may keep it open for a moment."""
 
     def done() -> bool:
-        return own.start("replicate", "--until-caught-up").wait(600) == 0 and not unread(own)
+        run = own.start("replicate", "--until-caught-up")
+        ends(run, PATIENCE)
+        assert run.poll() is not None, f"a run goes on for {PATIENCE} s: {own.last_words()}"
+        return run.returncode == 0 and not unread(own)
 
-    until(done, f"all is merged; {own.last_words()}", within_seconds=900)
+    until(done, f"all is merged; {own.last_words()}", within_seconds=PATIENCE)
 
 
 def unread(own: Replicated) -> bool:
