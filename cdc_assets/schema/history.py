@@ -6,8 +6,9 @@ number when it first appears, keeps it when it is renamed, and no other column o
 gets it. The event says which columns exist after a statement; the statement itself says which of
 them were renamed.
 
-Some statements change rows without an event for each. They are recorded as a `Break`: merging on
-after one without acting on it gives other rows than the source's.
+Some statements make another table of it, or exchange its columns. They are recorded as a `Break`:
+merging on after one without acting on it gives other rows than the source's. Others change rows
+without an event for each, see `cdc_assets.schema.silent`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, assert_never
 
+from cdc_assets.schema.column_numbers import ColumnNumbers
 from cdc_assets.schema.ddl import (
     ColumnChange,
     ColumnChangeKind,
@@ -63,19 +65,29 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Retyped:
-    """A statement's change of a column's type.
+    """A column that a statement gives another type, or new values that differ by row.
 
     Attributes:
         at: identifies it among those of the table.
         name: of the column.
         definition: the new type, as in the statement; empty if it is unknown.
         where: coordinate of the statement.
+        is_new: whether it is added, and the statement does not tell what older rows have in it.
     """
 
     at: str
     name: str
     definition: str
     where: str
+    is_new: bool = False
+
+    @property
+    def change(self) -> SilentChange:
+        """The change of older rows."""
+        to = f" to {self.definition}" if self.definition else ""
+        done = "added with a value that may differ by row" if self.is_new else f"changed{to}"
+        why = f"column {self.name} was {done} ({self.where}): older rows may have other values"
+        return SilentChange(SilentKind.REWRITTEN, why, (self.name,), id=self.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +109,7 @@ class History:
             tell; None if the statements before ``next`` were read by a version that did not look.
         silent: changes of its rows without events by statements since ``since``. They are not
             stored here, but with the table.
-        retyped: types that columns were given by statements, likewise not stored here.
+        retyped: columns that statements gave other types or values, likewise not stored here.
     """
 
     topic: str = ""
@@ -224,12 +236,7 @@ class History:
             with_keys: whether foreign keys count: no catalog shows them, and a binlog tells.
         """
         found = list(self.silent)
-        for each in self.retyped:
-            if not holds(each):
-                to = f" to {each.definition}" if each.definition else ""
-                why = f"column {each.name} was changed{to} ({each.where})"
-                why = f"{why}: older rows may have other values"
-                found.append(SilentChange(SilentKind.REWRITTEN, why, (each.name,), id=each.at))
+        found += [each.change for each in self.retyped if each.is_new or not holds(each)]
         for name in (self.cascades or ()) if with_keys else ():
             why = (
                 f"foreign key {name} changes rows of it with another table's, which MariaDB and "
@@ -257,15 +264,8 @@ class History:
         given = {int(number): Given(**each) for number, each in said.pop("given", {}).items()}
         cascades = said.pop("cascades", None)
         told = None if cascades is None else tuple(cascades)
-        return cls(
-            **said,
-            next=offsets,
-            was=was,
-            became=became,
-            broken=broken,
-            given=given,
-            cascades=told,
-        )
+        said |= {"next": offsets, "was": was, "became": became, "broken": broken, "given": given}
+        return cls(**said, cascades=told)
 
     def with_columns(
         self,
@@ -282,7 +282,7 @@ class History:
             are_new: whether columns that did not exist before are new even if others are gone.
                 Otherwise they may be the gone ones under another name, and they get no number.
         """
-        columns = _Columns(dict(self.numbers), dict(self.former), self.last, dict(self.given))
+        columns = ColumnNumbers(dict(self.numbers), dict(self.former), self.last, dict(self.given))
         for change in changes:
             columns.apply(change)
         if names is not None:
@@ -341,9 +341,10 @@ def _after(history: History, change: TableChange, ddl: Ddl, table: Relation) -> 
 
 def _retyped(change: TableChange, ddl: Ddl, history: History) -> Iterator[Retyped]:
     for each in change.columns:
-        if each.kind is ColumnChangeKind.RETYPED:
-            at = f"{history.place_of(ddl)}:{each.name}"
-            yield Retyped(at, each.name, each.definition, str(ddl.coordinate))
+        is_new = each.kind is ColumnChangeKind.ADDED and each.given is None
+        if is_new or each.kind is ColumnChangeKind.RETYPED:
+            at, where = f"{history.place_of(ddl)}:{each.name}", str(ddl.coordinate)
+            yield Retyped(at, each.name, each.definition, where, is_new)
 
 
 def _after_unread(history: History, ddl: Ddl, names: tuple[str, ...] | None) -> History:
@@ -394,61 +395,3 @@ def _is_copy(other: Relation, table: Relation) -> bool:
     """Returns whether its name is that of a copy that a tool made to alter the table."""
     found = _COPIES.fullmatch(other.name)
     return found is not None and found[1].casefold() == table.name.casefold()
-
-
-@dataclass
-class _Columns:
-    """Columns while a statement changes them; case does not matter in their names."""
-
-    numbers: dict[str, int]
-    former: dict[str, int]
-    last: int
-    given: dict[int, Given]
-
-    def apply(self, change: ColumnChange) -> None:
-        """Applies a change; an unknown column existed before the first statement."""
-        match change.kind:
-            case ColumnChangeKind.ADDED:
-                if self._taken(change.name) is None:
-                    self.numbers[change.name] = self._number()
-                    if change.given is not None:
-                        self.given[self.last] = change.given
-            case ColumnChangeKind.DROPPED:
-                self._end(change.name)
-            case ColumnChangeKind.RENAMED if (now := self._renamed_already(change)) is not None:
-                self.former[change.name] = self.numbers[now]
-            case ColumnChangeKind.RENAMED if change.renamed_to is not None:
-                self.numbers[change.renamed_to] = self._end(change.name)
-            case ColumnChangeKind.RENAMED | ColumnChangeKind.RETYPED:
-                pass
-            case _:
-                assert_never(change.kind)
-
-    def settle(self, names: tuple[str, ...], *, are_new: bool) -> None:
-        """Sets all columns, spelled like this."""
-        spelt = {name.casefold(): name for name in names}
-        self.numbers = {spelt.get(name.casefold(), name): n for name, n in self.numbers.items()}
-        gone = [name for name in self.numbers if name not in names]
-        for name in gone:
-            self._end(name)
-        for name in names:
-            if name not in self.numbers and (are_new or not gone):
-                self.numbers[name] = self._number()
-
-    def _renamed_already(self, change: ColumnChange) -> str | None:
-        """Returns the new name if a column has it already and none the old one: they are newer."""
-        is_there = self._taken(change.name) is not None
-        return None if is_there or not change.renamed_to else self._taken(change.renamed_to)
-
-    def _taken(self, name: str) -> str | None:
-        return next((each for each in self.numbers if each.casefold() == name.casefold()), None)
-
-    def _end(self, name: str) -> int:
-        known = self._taken(name)
-        number = self._number() if known is None else self.numbers.pop(known)
-        self.former[known or name] = number
-        return number
-
-    def _number(self) -> int:
-        self.last += 1
-        return self.last

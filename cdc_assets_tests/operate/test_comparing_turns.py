@@ -55,3 +55,13 @@ def test_those_that_have_waited_longest_come_first() -> None:
     assert whose_turn([one, two, three], last, START, cron, DAY) == (three,)
     assert whose_turn([one, two], last, START, cron, DAY) == (two,)
     assert whose_turn([one], {one: START}, START + DAY / 2, cron, DAY) == ()
+
+
+def test_tables_in_doubt_come_before_their_turn_and_once_for_each_doubt() -> None:
+    cron, (one, two, three) = Cron.parse("0 * * * *"), entries(3)
+    hour = timedelta(hours=1)
+    last = {one: START - DAY, two: START - hour, three: START - 2 * hour}
+    doubted = {two: START - hour / 2}
+    assert whose_turn([one, two, three], last, START, cron, DAY, doubted) == (two,)
+    compared = {**last, two: START - hour / 4}  # and found to differ: it stays in doubt
+    assert whose_turn([one, two, three], compared, START, cron, DAY, doubted) == (one,)

@@ -343,5 +343,8 @@ def test_columns_that_are_retyped_are_told_with_their_types() -> None:
     assert [(each.name, each.definition) for each in found.retyped] == [
         ("name", "VARCHAR(3)"), ("years", "DATETIME(0)"),
     ]  # fmt: skip
+    added = "ALTER TABLE people ADD x int, ADD y int DEFAULT 5, ADD z char(36) DEFAULT (uuid())"
+    (new,) = told(MADE, event(added)).told_silent(lambda _: True, with_keys=False)
+    assert new.columns == ("z",)
     silent = found.told_silent(lambda each: each.name == "years", with_keys=False)
     assert [(each.columns, each.id) for each in silent] == [(("name",), "t:0:7:name")]

@@ -29,7 +29,7 @@ _LOGIN: Final = frozenset({
 """Error numbers of a login that is refused, expired or locked, or that lacks a right."""
 
 _TLS_FAILED: Final = 2026
-_REFUSED: Final = frozenset({1064, 1142, 1227, 1235})
+_REFUSED: Final = frozenset({1064, 1142, 1227, 1235, 1381})
 """Error numbers of a query that this server does not have, or this user may not ask."""
 
 
@@ -69,8 +69,8 @@ def _taken(cursor: Cursor, queries: Sequence[str]) -> tuple[tuple[Any, ...], ...
     for query in queries:
         try:
             cursor.execute(query)
-        except (pymysql.err.OperationalError, pymysql.err.ProgrammingError) as error:
-            if error.args[0] not in _REFUSED:
+        except pymysql.Error as error:
+            if not error.args or error.args[0] not in _REFUSED:
                 raise
         else:
             return cursor.fetchall()
