@@ -44,6 +44,7 @@ class Kind(StrEnum):
     LOGIN_REFUSED = "login_refused"
     QUARANTINED = "records_in_quarantine"
     ROWS_DIFFER = "rows_differ"
+    IN_DOUBT = "rows_in_doubt"
     OFFSETS_GAP = "offsets_not_contiguous"
     CANNOT_LOOK = "cannot_look"
 

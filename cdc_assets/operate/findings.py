@@ -20,6 +20,7 @@ from cdc_assets.operate.parts import Asked
 from cdc_assets.operate.states import stopped_words
 from cdc_assets.operate.status import TableStatus, quarantine_words
 from cdc_assets.operate.survey import Condition
+from cdc_assets.schema.silent import doubt_remedy, doubt_words
 
 TRANSIENT: Final = timedelta(minutes=10)
 """How long a failure that may pass by itself lasts before it is an alert."""
@@ -80,7 +81,13 @@ class Look:
     def judges(self, kind: Kind, source: str, member: str) -> bool:
         """Returns whether this look would have found something that is still wrong."""
         match kind:
-            case Kind.TABLE_FAILED | Kind.LOST_RANGE | Kind.QUARANTINED | Kind.BUDGET_BURNS:
+            case (
+                Kind.TABLE_FAILED
+                | Kind.LOST_RANGE
+                | Kind.QUARANTINED
+                | Kind.BUDGET_BURNS
+                | Kind.IN_DOUBT
+            ):
                 return self._judges_table(kind, source, member)
             case Kind.ROWS_DIFFER | Kind.OFFSETS_GAP:
                 is_gone = (source, member) not in self._tables
@@ -174,6 +181,10 @@ def _of_table(each: TableStatus) -> Iterator[Finding]:
         yield Finding(Kind.TABLE_FAILED, source, name, words, after)
     if each.retained is not None and each.retained.is_near:
         yield Finding(Kind.LOST_RANGE, source, name, each.retained.words())
+    if each.silent:
+        why = "; ".join(map(doubt_words, each.silent))
+        words = f"{why} → {doubt_remedy(str(each.table))}"
+        yield Finding(Kind.IN_DOUBT, source, name, words)
     if each.quarantined:
         yield Finding(
             Kind.QUARANTINED, source, name, quarantine_words(each.table, each.quarantined)

@@ -36,6 +36,7 @@ _TITLES: Final = {
     Kind.LOGIN_REFUSED: "login(s) refused",
     Kind.QUARANTINED: "table(s) with records in quarantine",
     Kind.ROWS_DIFFER: "table(s) whose rows differ from the source",
+    Kind.IN_DOUBT: "table(s) whose rows may differ from the source",
     Kind.OFFSETS_GAP: "table(s) whose offsets are not contiguous",
     Kind.CANNOT_LOOK: "thing(s) that cannot be looked at",
 }

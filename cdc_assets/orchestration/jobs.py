@@ -1,21 +1,27 @@
-"""Deletes old runs, so that the event log does not grow for ever.
+"""Deletes old runs, and what else of the event log would grow for ever.
 
 A busy table has a run every few seconds, and Dagster keeps each run's events (about 200 KB
 with SQLite) until the run is deleted. Only runs that a sensor started are deleted, never
 those of people. The record of merged hours is kept, see `sensors.promise`.
+What belongs to no run, or outlives it, is the matter of `cdc_assets.orchestration.event_log`.
 """
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
 from datetime import timedelta
+from itertools import product
 from typing import Final
 
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.services import utc_now
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.keys import (
+    CHECK_ASSESSED,
+    CHECK_MATCHES,
+    CHECKS,
     HOUSEKEEPING,
     MAINTENANCE,
     TAG_MODE,
@@ -24,47 +30,68 @@ from cdc_assets.orchestration.keys import (
     VERIFY,
     mode_tags,
     named,
+    table_key,
 )
 from cdc_assets.registry import Registry
 
 PAGE: Final = 100
+EVENTS_PER_RUN: Final = 4
+SETTLED: Final = timedelta(hours=1)
+"""How long after its last event the file of a deleted run stays, for whoever still reads it."""
 SUCCEEDED: Final = (dg.DagsterRunStatus.SUCCESS,)
 FAILED: Final = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 
 
 class Retention(dg.Config):
-    """The retention of runs that a sensor started; at most ``at_most`` are deleted at once."""
+    """The retention of runs that a sensor started, and of checks' outcomes and notices.
+
+    At most ``at_most`` runs are deleted at once, and four times as many events.
+    """
 
     succeeded_hours: float = 6
     failed_hours: float = 7 * 24
+    checks_hours: float = 7 * 24
     at_most: int = 5_000
 
 
-def housekeeping_schedule(config: ReplicationConfig, _: Registry) -> dg.ScheduleDefinition:
-    """Returns the schedule that deletes old runs every half hour."""
+def housekeeping_schedule(config: ReplicationConfig, loaded: Registry) -> dg.ScheduleDefinition:
+    """Returns the schedule that deletes old runs and events every half hour."""
     return dg.ScheduleDefinition(
-        job=housekeeping_job(config),
+        job=housekeeping_job(config, loaded),
         cron_schedule="*/30 * * * *",
         default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Deletes old runs, so that the event log does not grow for ever.",
+        description="Deletes old runs and events, so that the event log does not grow for ever.",
     )
 
 
-def housekeeping_job(config: ReplicationConfig) -> dg.JobDefinition:
-    """Returns the job that deletes old runs."""
-    home, name = config.home, config.name
+def housekeeping_job(config: ReplicationConfig, loaded: Registry) -> dg.JobDefinition:
+    """Returns the job that deletes old runs and events."""
+    home, name, checks = config.home, config.name, checks_of(config, loaded)
 
     @dg.op(name=named(config, "delete_old_runs"))
     def delete_old_runs(context: dg.OpExecutionContext, config: Retention) -> None:
+        from cdc_assets.orchestration.event_log import prune_events, remove_files_of_deleted_runs
+
         deleted = prune(context.instance, config, name)
         liveness.tidy(home, alive=[context.run_id])
-        context.log.info(f"Deleted {deleted} old runs")
+        now, instance = utc_now(), context.instance
+        before = now - timedelta(hours=config.checks_hours)
+        events = prune_events(instance, checks, before, EVENTS_PER_RUN * config.at_most)
+        files = remove_files_of_deleted_runs(instance, now - SETTLED)
+        context.log.info(f"Deleted {deleted} old runs, {events} events and {files} files of runs")
 
     @dg.job(name=named(config, "housekeeping"), tags=mode_tags(config, HOUSEKEEPING))
     def housekeeping() -> None:
         delete_old_runs()
 
     return housekeeping
+
+
+def checks_of(config: ReplicationConfig, loaded: Registry) -> tuple[dg.AssetCheckKey, ...]:
+    """Returns the checks of all tables, as far as a table has them."""
+    names = (*CHECKS, CHECK_ASSESSED, CHECK_MATCHES)
+    tables = (table_key(config, entry) for entry in replicated(config, loaded))
+    return tuple(dg.AssetCheckKey(table, name) for table, name in product(tables, names))
 
 
 def prune(instance: dg.DagsterInstance, retention: Retention, name: str = "") -> int:
@@ -100,5 +127,6 @@ def _delete(instance: dg.DagsterInstance, old: dg.RunsFilter, name: str, limit: 
             if deleted == limit:
                 return deleted
             instance.delete_run(run.run_id)
+            instance.compute_log_manager.delete_logs(prefix=[run.run_id])
             deleted += 1
     return deleted

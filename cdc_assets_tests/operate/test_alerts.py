@@ -178,7 +178,9 @@ def test_a_connect_that_does_not_answer_is_away_and_no_connector_is_judged_by_it
 
 
 KAFKA = UnreachableError("Kafka does not answer", where="kafka:9092", remedy="check that it runs")
-BY_TABLE = (Kind.TABLE_FAILED, Kind.BUDGET_BURNS, Kind.LOST_RANGE, Kind.QUARANTINED)
+BY_TABLE = (
+    Kind.TABLE_FAILED, Kind.BUDGET_BURNS, Kind.LOST_RANGE, Kind.QUARANTINED, Kind.IN_DOUBT,
+)  # fmt: skip
 
 
 def test_a_part_that_does_not_answer_is_told_with_its_remedy_and_hides_no_table(

@@ -485,6 +485,8 @@ class TestReplicationSlo:
         world.now = NOW + timedelta(minutes=1)
         assert not tick(sensor, instance, first.cursor).asset_events
         world.now = NOW + timedelta(minutes=15)
+        assert not tick(sensor, instance, first.cursor).asset_events
+        world.now = NOW + timedelta(hours=1)
         assert len(tick(sensor, instance, first.cursor).asset_events) == CHECKS
 
     def test_hours_that_are_over_and_read_are_closed_before_the_checks(

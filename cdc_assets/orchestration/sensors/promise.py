@@ -2,7 +2,7 @@
 
 A table without changes has no runs, and a table that fails has none that succeed: so its checks
 are evaluated here. To keep the event log small, an outcome is written when it differs from
-the last one or when a quarter of an hour has passed.
+the last one or when an hour has passed.
 
 A table that its source has dropped is marked, and also dropped in the lake if that is configured:
 `cdc_assets.operate.dropped`.
@@ -48,7 +48,7 @@ from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
 from cdc_assets.registry import Registry
 
 INTERVAL_SECONDS: Final = 60
-REPEAT_AFTER: Final = timedelta(minutes=15)
+REPEAT_AFTER: Final = timedelta(hours=1)
 HOURS_AT_ONCE: Final = 48
 """The most hours of a table that are closed after a time in which nobody closed any."""
 CLOSED_AT_ONCE: Final = 500
