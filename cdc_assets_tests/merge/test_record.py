@@ -10,15 +10,20 @@ import pytest
 
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.slo import SloTarget, SloWindow
-from cdc_assets.lake.carried import Carried
+from cdc_assets.lake.carried import Carried, LastRecords
 from cdc_assets.merge.apply.record import Outcome, record_of
 
 pytestmark = pytest.mark.unit
 
 
-def seen(*, replay: bool = False, behind: bool = False) -> int:
-    """Partitions that count as seen once a batch is published that found one more."""
-    before = Carried(partitions=3, partitions_seen=3)
+KNOWN = {0: (6, 60), 1: (7, 70)}
+
+
+def recorded(
+    *, replay: bool = False, behind: bool = False, last: LastRecords | None = None
+) -> Carried:
+    """The state after a batch that found one more partition."""
+    before = Carried(partitions=3, partitions_seen=3, last_merged=KNOWN)
     identity = SimpleNamespace(topic_id="t", cluster_id="c")
     plan: Any = SimpleNamespace(
         published=SimpleNamespace(carried=before, slo=SloWindow(), counts={}, valid_through=None),
@@ -26,15 +31,20 @@ def seen(*, replay: bool = False, behind: bool = False) -> int:
         end=OffsetVector.of({0: 1}), unread=(), entry=SimpleNamespace(topic="t", shard_value=""),
         schema=SimpleNamespace(columns=()),
         identity=identity, attempt="a", run_id="r", numbering="", state=None, witnesses=(),
-        has_other_keys=False, needs_keys_apart=False,
+        has_other_keys=False, needs_keys_apart=False, last_records=last or {},
     )  # fmt: skip
     figures: Any = SimpleNamespace(records=1, by_op={}, rejected=0, key_schemas=frozenset())
     outcome = Outcome(figures, {})
     said = record_of(plan, outcome, "", datetime.now(UTC), SloTarget(95, 300, 24))
-    return said.carried.partitions_seen
+    return said.carried
 
 
 def test_only_a_batch_that_takes_all_has_seen_an_added_partition() -> None:
-    assert seen() == 4
-    assert seen(replay=True) == 3
-    assert seen(behind=True) == 3
+    assert recorded().partitions_seen == 4
+    assert recorded(replay=True).partitions_seen == 3
+    assert recorded(behind=True).partitions_seen == 3
+
+
+def test_the_last_record_of_a_partition_stays_known_until_a_later_one_is_merged() -> None:
+    assert recorded(replay=True).last_merged == KNOWN
+    assert recorded(last={1: (9, 90)}).last_merged == {0: (6, 60), 1: (9, 90)}
