@@ -79,6 +79,8 @@ def follow_drops(
             news.append(
                 DropNews(each.entry, "; ".join(drift.lines()) + ": the lake keeps its rows")
             )
+        elif known is not None and known.waits_for:  # it is not to be dropped any more
+            marks[each.table] = replace(known, place="", waits_for="")
     if marks:
         services.registry.mark_dropped(marks)
     for each in seen.tables:
@@ -112,8 +114,8 @@ def _delivered(services: Services, mark: Dropped, entry: TableEntry) -> Dropped:
     from cdc_assets.databases.postgres import slots
 
     source = services.config.source(entry.table.source)
-    if source.database is None:
-        return mark
+    if source.database is None or source.database.kind != "postgres":
+        return replace(mark, waits_for="the statement that has dropped it is read")
     dsn, said = source.database.dsn.reveal(), source.verify
     try:
         place = mark.place or slots.log_end(dsn)

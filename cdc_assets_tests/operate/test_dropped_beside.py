@@ -13,7 +13,7 @@ from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.side import side_name
 from cdc_assets.log import Watermarks
 from cdc_assets.operate.dropped import follow_drops
-from cdc_assets.operate.schema_drift import Drift
+from cdc_assets.operate.schema_drift import BY_CATALOG, Drift
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.survey import Survey, TableSurvey
 from cdc_assets.registry import TableEntry
@@ -87,3 +87,25 @@ def test_it_stays_if_a_record_has_come_since_it_was_looked_at(world: World) -> N
     (known,) = world.services.registry.load()
     assert known.dropped is not None
     assert known.dropped.end is None
+
+    # Somebody has it kept: nothing is waited for any more.
+    keeps = beside(world.config, "keeps", sources={"shop": source("shop", dropped_table="keep")})
+    again = (replace(seen, entry=known),)
+    assert follow_drops(Services(keeps), Survey(datetime.now(UTC), again), gone) == ()
+    (kept,) = world.services.registry.load()
+    assert kept.dropped is not None
+    assert kept.dropped.waits_for == ""
+
+
+def test_what_no_statement_and_no_slot_has_told_is_waited_for(world: World) -> None:
+    """A catalog of MySQL says that a table is gone before the connector has sent the statement."""
+    entry = entry_of("early", world.config, world.topic("early"))
+    world.produce(entry.topic, [NOW])
+    world.publish(entry.target, {0: 0}, {0: 1})
+    world.services.registry.add([entry])
+    end = Watermarks(OffsetVector(), OffsetVector.of({0: 1}))
+    seen = TableSurvey(entry, world.services.lake.state(entry.target), end, None, None)
+    gone = {entry.table: Drift(is_gone=True, is_dropped=True, by=BY_CATALOG)}
+    (news,) = follow_drops(world.services, Survey(datetime.now(UTC), (seen,)), gone)
+    assert "once the statement that has dropped it is read" in news.words
+    assert world.services.lake.exists(entry.target)
