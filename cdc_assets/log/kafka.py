@@ -283,7 +283,7 @@ class KafkaLog:
             topic: the topic.
             looks: spans by partition, within the topic's bounds and small.
         """
-        with Reader(self._conf, self._timeout).cursor() as cursor:
+        with Reader(self._conf(), self._timeout).cursor() as cursor:
             return tuple(
                 {
                     record.coordinate.partition: record
