@@ -375,15 +375,12 @@ def _swapped(changes: Iterable[ColumnChange]) -> str | None:
 
 def _taken_name(history: History, change: TableChange) -> str | None:
     """Returns a name that a column gets while another one has it, as far as is known."""
-    names = {name.casefold() for name in history.numbers}
+    dropped = {c.name.casefold() for c in change.columns if c.kind is ColumnChangeKind.DROPPED}
+    names = {name.casefold() for name in history.numbers} - dropped
     for each in change.columns:
         was, now = each.name.casefold(), (each.renamed_to or "").casefold()
-        if each.kind is ColumnChangeKind.RENAMED and was in names:
-            if now != was and now in names:
-                return each.renamed_to
-            names = names - {was} | {now}
-        if each.kind is ColumnChangeKind.DROPPED:
-            names = names - {was}
+        if was in names and now != was and now in names:
+            return each.renamed_to
     return None
 
 

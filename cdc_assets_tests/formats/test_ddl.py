@@ -21,7 +21,7 @@ SAID = [
     (
         "mysql",
         "/* x */ alter table t modify y text, drop column z, add index i (y), comment 'c';",
-        ["shop.t: change y; drop z"],
+        ["shop.t: drop z; change y"],
     ),
     ("mysql", "ALTER TABLE t CHANGE a a int", ["shop.t: change a"]),
     ("mysql", "ALTER TABLE t ADD (status INT, b enum('x','y)'))", ["shop.t: add status; add b"]),
@@ -86,6 +86,71 @@ SAID = [
     ("mysql", "ALTER TABLE t RENAME AS u", ["shop.t: the table is called shop.u now"]),
     (
         "mysql",
+        "/* console */ ALTER TABLE t\n MODIFY COLUMN c VARCHAR(9) FIRST,\n"
+        " ADD COLUMN (a DOUBLE, b DECIMAL(6, 2), `odd, name` VARCHAR(4) COMMENT 'so (it) is'),"
+        " ADD (d int, UNIQUE KEY (d), CONSTRAINT x CHECK (d > 0)), -- as said\n"
+        'CHANGE `t`.`old``name` "new name" int AFTER c',
+        [
+            "shop.t: rename old`name to new name; change c; change new name; add a; add b;"
+            " add odd, name; add d"
+        ],
+    ),
+    ("mysql", "ALTER TABLE t ADD a int, DROP a", ["shop.t: drop a; add a"]),
+    (
+        "mysql",
+        "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO c, CHANGE c d int, DROP e",
+        ["shop.t: drop e; rename c to d; rename b to c; rename a to b; change d"],
+    ),
+    (
+        "mysql",
+        "ALTER TABLE t ADD period int, ADD PERIOD FOR x (a, b), DROP SYSTEM VERSIONING,"
+        " ADD system text, ADD VECTOR INDEX (v), DROP CONSTRAINT IF EXISTS k, ADD `index` int",
+        ["shop.t: add period; add system; add index"],
+    ),
+    (
+        "mysql",
+        "ALTER TABLE t ORDER BY a, b DESC, ADD c int, AUTO_INCREMENT 5 ROW_FORMAT=COMPACT,"
+        " some_engines_own = 'x, y'",
+        ["shop.t: add c"],
+    ),
+    (
+        "mysql",
+        "ALTER TABLE t REORGANIZE PARTITION p, q INTO (PARTITION r VALUES LESS THAN (9))",
+        ["shop.t: no column is added, dropped, renamed or retyped"],
+    ),
+    (
+        "mysql",
+        "ALTER TABLE t ADD a int PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (1))",
+        ["shop.t: add a"],
+    ),
+    ("mysql", "ALTER TABLE t /*!50100 ADD COLUMN a int */", ["shop.t: add a"]),
+    (
+        "mysql",
+        "/*!40101 ALTER TABLE t ADD a int, /* not this */ ADD b int */;",
+        ["shop.t: add a; add b"],
+    ),
+    (
+        "mysql",
+        "ALTER TABLE t ADD a int /*!80023 INVISIBLE */ /*T![ttl] TTL=b+1 */",
+        ["shop.t: add a"],
+    ),
+    (
+        "mysql",
+        "SET STATEMENT lock_wait_timeout=1 FOR ALTER TABLE t NOWAIT ADD a int # , ADD b int",
+        ["shop.t: add a"],
+    ),
+    ("mysql", "ALTER TABLE a ADD x int; ALTER TABLE b.c DROP y", ["shop.a: add x", "b.c: drop y"]),
+    (
+        "mysql",
+        "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4, ADD at point srid 4326, RENAME TO u",
+        ["shop.t: the table is called shop.u now; add at"],
+    ),
+    ("mysql", "ALTER TABLE t ADD CHECK (a > 0), ADD b LONG VARCHAR", ["shop.t: add b"]),
+    ("mysql", "CREATE TABLE `a``b` (id int)", ["shop.a`b: the table was created"]),
+    ("mysql", "CREATE PROCEDURE p() BEGIN DROP TABLE t; DROP TABLE u; END", []),
+    ("mysql", "RENAME TABLES a NOWAIT TO b", ["shop.a: the table is called shop.b now"]),
+    (
+        "mysql",
         "CREATE TABLE IF NOT EXISTS `t`(id int, at point srid 4326)",
         ["shop.t: the table was created"],
     ),
@@ -128,12 +193,16 @@ def test_what_a_statement_does_is_told(dialect: str, text: str, said: list[str])
 @pytest.mark.parametrize(
     ("dialect", "text"),
     [
-        ("mysql", "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4, ADD a int"),
         ("mysql", "ALTER TABLE `t` not sql at all (("),
-        ("mysql", "ALTER TABLE t ADD (a int), ADD (b int)"),
-        ("mysql", "ALTER TABLE t ADD (a int, UNIQUE (a))"),
-        ("mysql", "ALTER TABLE u ADD at point srid 4326, RENAME TO t"),
-        ("mysql", "ALTER TABLE u ADD at point srid 4326; ALTER TABLE t ADD a int"),
+        ("mysql", "ALTER TABLE t FROBNICATE COLUMN a"),
+        ("mysql", "ALTER TABLE t ADD a int /*!80000 , ADD b int */"),
+        ("mysql", "ALTER TABLE t ADD a int /*M! , ADD b int */"),
+        ("mysql", "ALTER TABLE t ADD a enum('x"),
+        ("mysql", "ALTER TABLE t ADD a int DEFAULT '\\', ADD b int"),
+        ("mysql", "ALTER TABLE u FROBNICATE a, RENAME TO t"),
+        ("mysql", "ALTER TABLE u ADD; ALTER TABLE t FROBNICATE a"),
+        ("mysql", "RECOVER TABLE t"),
+        ("mysql", "FLASHBACK TABLE t TO u"),
         ("oracle", "ALTER TABLE T MODIFY (A NUMBER(9))"),
         ("tsql", "EXEC sp_rename 'dbo.t.a', 'b', 'COLUMN'"),
     ],
@@ -147,10 +216,9 @@ def test_what_cannot_be_read_concerns_the_tables_that_it_names(dialect: str, tex
 @pytest.mark.parametrize(
     "text",
     [
-        "ALTER TABLE t ADD CHECK (status > 0)",
-        "ALTER TABLE t ALTER CHECK c NOT ENFORCED /* status */",
-        "ALTER TABLE t ADD a LONG VARCHAR COMMENT 'status'",
-        "ALTER TABLE t ADD (status int, at point srid 4326)",
+        "ALTER TABLE t FROBNICATE (status > 0)",
+        "ALTER TABLE t ADD a int, FROBNICATE /* status */",
+        "ALTER TABLE t DROP a AND status",
     ],
 )
 def test_what_cannot_be_read_of_one_table_does_not_concern_others_that_it_mentions(
@@ -167,6 +235,8 @@ def test_what_cannot_be_read_of_one_table_does_not_concern_others_that_it_mentio
     [
         "ALTER TABLE t DROP PARTITION p",
         "ALTER TABLE shop.t TRUNCATE PARTITION p, q",
+        "ALTER TABLE t DROP PARTITION IF EXISTS p, `q`",
+        "ALTER TABLE t FIRST PARTITION LESS THAN (5)",
         "/* by hand */ alter online table `t` discard partition p tablespace",
         "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u",
         "ALTER TABLE u EXCHANGE PARTITION p WITH TABLE `shop`.`t` WITHOUT VALIDATION",
@@ -235,6 +305,16 @@ def test_no_text_raises(text: str) -> None:
     read_statement(text, "mysql", "shop")
 
 
+@pytest.mark.parametrize("dialect", ["mysql", "tsql", "oracle"])
+def test_a_statement_of_any_length_is_told_by_its_beginning(dialect: str) -> None:
+    columns = ", ".join(f"column_{n} varchar(10) default 'it'" for n in range(10_000))
+    made = read_statement(f"CREATE TABLE t ({columns})", dialect, "shop")
+    assert [each.kind for each in made.of(Relation("shop", "t"))] == [TableChangeKind.CREATED]
+    altered = read_statement(f"ALTER TABLE t ADD ({columns})", dialect, "shop")
+    assert [each.kind for each in altered.of(Relation("shop", "t"))] == [TableChangeKind.UNREAD]
+    assert [*altered.of(Relation("shop", "other"))] == []
+
+
 NOTHING, IMPLIED = Given(), Given(is_implied=True)
 
 
@@ -281,4 +361,22 @@ def test_the_value_of_older_rows_is_told_by_a_constant_alone(
 
 def test_a_default_of_sql_server_tells_nothing_of_older_rows() -> None:
     (change,) = read_statement("ALTER TABLE t ADD c int DEFAULT 5", "tsql", "dbo").changes
+    assert [each.given for each in change.columns] == [None]
+
+
+def test_a_definition_is_told_among_other_clauses_and_in_lists() -> None:
+    text = (
+        "ALTER TABLE t ADD (a int DEFAULT 1, b varchar(3) NOT NULL), MODIFY c decimal(5,2) FIRST,"
+        " CHANGE d e text COMMENT 'x, y' AFTER a, ADD f point,"
+        " ADD PARTITION (PARTITION p VALUES LESS THAN (5))"
+    )
+    (change,) = read_statement(text, "mysql", "shop").changes
+    told = {each.name: (each.given, each.definition) for each in change.columns}
+    assert told == {
+        "d": (None, ""), "c": (None, "DECIMAL(5, 2)"), "e": (None, "TEXT"),
+        "a": (Given("1"), ""), "b": (Given(is_implied=True), ""), "f": (None, ""),
+    }  # fmt: skip
+    (change,) = read_statement(
+        "ALTER TABLE t ADD g int /*!80000 DEFAULT 2 */", "mysql", "s"
+    ).changes
     assert [each.given for each in change.columns] == [None]

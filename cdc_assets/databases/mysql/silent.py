@@ -21,11 +21,6 @@ VARIABLES: Final = ("version", "innodb_native_foreign_keys")
 
 _CHANGING: Final = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
 _LOGGED_FROM: Final = (9, 6)
-_KEY: Final = re.compile(
-    r"(?m)^\s*CONSTRAINT `(.*)` FOREIGN KEY \([^\n]*\) REFERENCES [^\n]*\)([A-Z ]*),?$"
-)
-"""A line of a statement as the server writes it. MariaDB does not double quotes inside of names."""
-
 _RULE: Final = re.compile(r"ON (DELETE|UPDATE) (CASCADE|SET NULL|SET DEFAULT)")
 
 
@@ -98,6 +93,15 @@ def logs_cascades(variables: Mapping[str, str]) -> bool:
     return (int(found[1]), int(found[2])) >= _LOGGED_FROM and not is_native
 
 
+def _constraints(create: str) -> Iterator[tuple[str, str]]:
+    """Yields the foreign keys and their rules; MariaDB does not double quotes inside of names."""
+    for line in create.split("\n"):
+        _, is_one, told = line.strip().partition("CONSTRAINT `")
+        name, is_key, rest = told.rpartition("` FOREIGN KEY (")
+        if is_one and is_key and ") REFERENCES " in rest:
+            yield name.replace("``", "`"), rest.rpartition(")")[2]
+
+
 def with_rules(keys: Sequence[ForeignKey], create: str) -> tuple[ForeignKey, ...]:
     """Returns foreign keys with their rules, as the answer to ``SHOW CREATE TABLE`` has them.
 
@@ -105,9 +109,7 @@ def with_rules(keys: Sequence[ForeignKey], create: str) -> tuple[ForeignKey, ...
         keys: of one table.
         create: the statement, as the server writes it: a constraint a line.
     """
-    told = {
-        name.replace("``", "`"): dict(_RULE.findall(rules)) for name, rules in _KEY.findall(create)
-    }
+    told = {name: dict(_RULE.findall(rules)) for name, rules in _constraints(create)}
     return tuple(
         replace(
             each,
