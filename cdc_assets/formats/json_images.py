@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -27,7 +27,10 @@ from cdc_assets.formats.spec import ReadSpec, wire_struct
 from cdc_assets.schema.types import Column, Primitive, Wire
 
 _DIGITS: Final = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
-_TEXT_OR_NUMBER: Final = rf'"((?:[^"\\]++|\\.)*+)"|({_DIGITS})'
+_TEXT_OR_NUMBER: Final = rf'(?s)"((?:[^"\\]++|\\(?:.|\z))*+)(?:"|\z)|({_DIGITS})'
+"""A text without an end is one, too: it would be looked for from each of its escaped quotes on. The
+record stays unreadable, since the object around the text has no end either."""
+
 _JSON: Final = "json"
 _NAMES: Final = "names"
 _ALL: Final = "__all"
@@ -51,10 +54,9 @@ def message_of(
         beside: other fields, read as text.
         spec: the table's.
     """
-    quoted = F.regexp_replace(value_text(), _TEXT_OR_NUMBER, '"$1$2"')
     fields = (StructField(name, StringType()) for name in beside)
     images = (StructField(name, wire_struct(_scalars(each))) for name, each in columns.items())
-    read = parsed(within_object(quoted), StructType([*fields, *images]), spec)
+    read = parsed(within_object(numbers_quoted()), StructType([*fields, *images]), spec)
     named = (
         F.json_object_keys(F.get_json_object(value_text(), f"$.{name}")).alias(name)
         for name in columns
@@ -67,6 +69,11 @@ def message_of(
         also = parsed(within_object(value_text()), kind, spec)
         also = F.when(_may_be_nested(columns), also)
     return F.struct(read.alias(_READ), also.alias(_JSON), names.alias(_NAMES))
+
+
+def numbers_quoted() -> Expression:
+    """Returns the value as text, with every number as the text of its digits."""
+    return F.regexp_replace(value_text(), _TEXT_OR_NUMBER, '"$1$2"')
 
 
 def body_of(document: Expression) -> Expression:
@@ -119,8 +126,13 @@ def _may_be_nested(columns: Mapping[str, tuple[Column, ...]]) -> Expression:
     named = {column.name for column in every} & columns.keys()
     if named or any(each.wire is Wire.JSON for each in every):
         return F.lit(True)
-    outer = "".join(rf'(?<!"{re.escape(name)}")' for name in columns)
-    return value_text().rlike(rf"{outer}\s*:\s*[\[{{]")
+    return value_text().rlike(_compound_beside(columns))
+
+
+def _compound_beside(images: Iterable[str]) -> str:
+    """Returns the pattern of the begin of an object or array other than an image."""
+    outer = "".join(rf'(?<!"{re.escape(name)}")' for name in images)
+    return rf"{outer}(?<!\s):\s*+[\[{{]|\s:\s*+[\[{{]"
 
 
 def names_in(document: Expression, image: str) -> Expression:

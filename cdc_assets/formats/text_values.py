@@ -87,7 +87,7 @@ def _integer(value: Expression, column: Column) -> Expression:
 def _floating(value: Expression, type_: Primitive) -> Expression:
     """Decodes a number; NULL for infinity, underflow to 0, or more digits than a float holds."""
     mantissa = F.regexp_extract(value, r"^[+-]?([0-9.]*)", 1)
-    significant = F.regexp_replace(F.replace(mantissa, F.lit(".")), r"^0+|0+\z", "")
+    significant = F.trim(F.replace(mantissa, F.lit(".")), F.lit("0"))
     number = value.try_cast(str(type_))
     finite = F.abs(number) < float("inf")
     nonzero = (number != 0) | (significant == "")

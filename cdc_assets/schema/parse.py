@@ -35,7 +35,9 @@ _WORDS: dict[Primitive, tuple[str, ...]] = {
 }
 _BY_WORD = {word: type_ for type_, words in _WORDS.items() for word in words}
 _SIZED = {Primitive.TIMESTAMP: 6, Primitive.TIMESTAMPTZ: 6}
-_SHAPE = re.compile(r"(?P<word>[a-z_0-9][a-z_0-9 ]*?) *(?:\((?P<arguments>[\d, ]+)\))?")
+_SHAPE = re.compile(
+    r"(?P<word>[a-z_0-9](?:[a-z_0-9 ]*[a-z_0-9])?) *(?:\((?P<arguments>[\d, ]+)\))?"
+)
 _LIST = re.compile(r"(?:list|array) *<(?P<inner>.*)>|(?P<suffixed>.*)\[\]")
 _STRUCT = re.compile(r"struct *<(?P<fields>.*)>")
 

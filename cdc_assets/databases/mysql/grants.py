@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from glob import escape
 from typing import Final
 
 from cdc_assets.changes.names import TableName
@@ -119,6 +121,5 @@ def _unquoted(name: str) -> str | None:
 def _is_like(name: str, pattern: str) -> bool:
     r"""Returns whether a pattern of LIKE matches: ``%``, ``_``, and ``\`` before these."""
     parts: list[str] = re.findall(r"\\.|.", pattern, re.DOTALL)
-    words = {"%": ".*", "_": "."}
-    wanted = "".join(words.get(each) or re.escape(each[-1]) for each in parts)
-    return re.fullmatch(wanted, name, re.DOTALL) is not None
+    words = {"%": "*", "_": "?"}
+    return fnmatchcase(name, "".join(words.get(each) or escape(each[-1]) for each in parts))

@@ -18,7 +18,11 @@ _SHAPE: Final = re.compile(
     rf"(?:\((?P<arguments>(?:[^()'\"]|{_QUOTED})*+)\))?(?P<rest>.*)",
     re.IGNORECASE | re.DOTALL | re.ASCII,
 )
-_LABEL: Final = re.compile(_QUOTED, re.DOTALL)
+_LABEL: Final = re.compile(
+    r"""'(?:[^'\\]++|''|\\(?:.|\Z))*+'?|"(?:[^"\\]++|""|\\(?:.|\Z))*+"?""", re.DOTALL
+)
+"""One of a list of labels. A label without an end is one, too: it is not looked for twice."""
+
 _LABELS: Final = re.compile(rf"\s*(?:{_QUOTED})\s*(?:,\s*(?:{_QUOTED})\s*)*+", re.DOTALL)
 _NUMBERS: Final = re.compile(r"\s*[0-9]{1,9}\s*(?:,\s*[0-9]{1,9}\s*)*+")
 _ATTRIBUTE: Final = re.compile(

@@ -28,7 +28,7 @@ _PLAIN: Final = (
     "the transformation (PGCompatible), or set connector.record_type: full if every update "
     "holds the whole row"
 )
-_LIKE_PLAIN: Final = r'"(?:before|after)":\{"(?:[^"\\]|\\.)*":[^{n]'
+_LIKE_PLAIN: Final = r'"(?:before|after)":\{"(?:[^"\\]++|\\.)*+":[^{n]'
 _CASSANDRA: Final = (
     "a write to Cassandra: the record tells neither the write times of its cells, by which "
     "Cassandra itself decides between writes, nor whether it begins a row"

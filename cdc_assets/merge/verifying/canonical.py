@@ -87,7 +87,7 @@ def _text(value: Expression, compared: Compared) -> Expression:
         case Form.PADDED:
             return F.rtrim(value)
         case Form.NUMBER:
-            trimmed = F.regexp_replace(value, r"(\.[0-9]*?)0+$", "$1")
+            trimmed = F.regexp_replace(value, r"(\.(?:[0-9]*[1-9])?)0+$", "$1")
             return F.regexp_replace(trimmed, r"\.$", "")
         case Form.FLOATING:
             return _bits(value.cast("double"))

@@ -1,0 +1,211 @@
+"""Every pattern takes time in proportion to its text, whoever wrote that."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import pyspark
+import pytest
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.protocol import Py4JError
+
+from cdc_assets.devstack.java import find_java
+from cdc_assets.formats.debezium.records.keys import _NUMBER, _TEXT
+from cdc_assets.formats.debezium.usual_layout import usual_cloud_event, usual_layout, usual_row
+from cdc_assets.formats.json_images import _compound_beside
+from cdc_assets.formats.scalar_values import _number
+from cdc_assets_tests import hostile
+from cdc_assets_tests.hostile import (
+    END,
+    JAVA,
+    PYTHON,
+    SIZE,
+    Found,
+    TooLongError,
+    hostile_parts,
+    hostile_texts,
+    within,
+)
+
+SECONDS = 20
+"""For 1 MB, on a busy machine. Twice the text for four times the time would take hours."""
+
+_NAMES = ("id", "name", "a b")
+_TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6}0*)?"
+SAMPLES = {
+    "cdc_assets.databases.mysql.type_text: f'{quote}{quote}|\\\\\\\\(.)'": [r"''|\\(.)"],
+    "cdc_assets.formats.debezium.records.enveloped: self._usual(spec.schema.names, must)": [
+        usual_layout(_NAMES), usual_layout(_NAMES, ("id",)), usual_cloud_event(_NAMES),
+    ],
+    "cdc_assets.formats.debezium.records.flat: usual": [usual_row(_NAMES, None, ("__op", "__ts"))],
+    "cdc_assets.formats.debezium.records.keys: shape": [f"{_TEXT}|{_NUMBER}|^(?:true|false)\\z"],
+    "cdc_assets.formats.json_images: _compound_beside(columns)": [
+        _compound_beside(("data", "old")),
+    ],
+    "cdc_assets.formats.scalar_values: _number(scale)": [_number(0), _number(6)],
+    "cdc_assets.formats.values: f'^{date}T{time}(Z|[+-][0-9]{{2}}:[0-9]{{2}})\\\\z'": [
+        rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T{_TIME}(Z|[+-][0-9]{{2}}:[0-9]{{2}})\z",
+    ],
+    "cdc_assets.formats.values: f'^[+-]?[0-9]+{fraction}\\\\z'": [
+        r"^[+-]?[0-9]+(\.[0-9]{1,6}0*)?\z", r"^[+-]?[0-9]+(\.0*)?\z",
+    ],
+    "cdc_assets.merge.rebuild.tags: f'{site.kept}([0-9]+)'": ["kept([0-9]+)"],
+}  # fmt: skip
+"""What patterns become that only their function knows."""
+
+OF_OPERATORS = {
+    "cdc_assets.config.shards: self.tables",
+    "cdc_assets.config.strict: pattern",
+    "cdc_assets.config.topics: pattern",
+    "cdc_assets.config.verify: each",
+    "cdc_assets.operate.assess.connector: text",
+}
+"""Patterns from the configuration, or a connector's: who writes those is trusted."""
+
+
+def patterns(kind: str) -> list[Found]:
+    """Returns every pattern of the package once, with all the ways in which it is used."""
+    found = [each for module, tree in hostile.modules() for each in hostile.found_in(module, tree)]
+    mine = [each for each in found if each.kind == kind and each.where not in OF_OPERATORS]
+    known = [each for each in mine if each.text is not None]
+    known += [
+        Found(each.where, kind, text, 0, each.methods)
+        for each in mine
+        if each.text is None
+        for text in SAMPLES.get(each.where, ())
+    ]
+    by_text = sorted(known, key=lambda each: (each.text or "", each.flags))
+    groups = (list(g) for _, g in groupby(by_text, key=lambda each: (each.text, each.flags)))
+    return [
+        Found(g[0].where, kind, g[0].text, g[0].flags, frozenset().union(*(e.methods for e in g)))
+        for g in groups
+    ]
+
+
+def try_on_python(found: Found, seconds: float = SECONDS) -> None:
+    for text in hostile_texts(found.text or "", found.flags):
+        with within(seconds, f"{found.where} on {text[:60]!r}"):
+            hostile.run(found, text)
+
+
+@pytest.mark.unit
+def test_patterns_that_only_a_function_knows_have_samples() -> None:
+    found = [each for module, tree in hostile.modules() for each in hostile.found_in(module, tree)]
+    unknown = {each.where for each in found if each.text is None}
+    assert unknown == {*SAMPLES, *OF_OPERATORS}
+
+
+@pytest.mark.unit
+def test_every_pattern_of_pythons_takes_time_in_proportion() -> None:
+    for found in patterns(PYTHON):
+        try_on_python(found)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("text", "methods"),
+    [
+        (r"\[([^\]]+)\]", {"findall"}),
+        (r"'(?:[^'\\]|\\.|'')*'", {"sub"}),
+        (r"\s*(.+?)\s+to\s+(.+?)\s*", {"fullmatch"}),
+        (r"^a(?:\s*\.\s*b)*\s.*?\bdrop\b", {"match"}),
+        (r"0+\Z", set()),
+    ],
+)
+def test_one_that_takes_four_times_as_long_for_twice_the_text_is_found(
+    text: str, methods: set[str]
+) -> None:
+    with pytest.raises(TooLongError):
+        try_on_python(Found("a module", PYTHON, text, 0, frozenset(methods)), seconds=2)
+
+
+@pytest.mark.unit
+def test_patterns_are_found_wherever_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "a_package"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "one.py").write_text(
+        """
+import re
+_A = re.compile("a+", re.IGNORECASE)
+_B = "b+"
+_SQL = "regexp_replace(x, 'c+', '')"
+def read(value, F, given):
+    _A.fullmatch(value)
+    part = f"{_B}d"
+    re.search("e+", value)
+    value.rlike(part), F.regexp_extract(value, rf"{given}f", 1)
+"""
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    package = __import__("a_package")
+    found = {
+        (each.kind, each.text, *each.methods)
+        for module, tree in hostile.modules(package)
+        for each in hostile.found_in(module, tree)
+    }
+    assert found >= {
+        (PYTHON, "a+", "fullmatch"),
+        (PYTHON, "e+", "search"),
+        (JAVA, "b+d"),
+        (JAVA, "c+"),
+        (JAVA, None),
+    }
+    for name in [each for each in sys.modules if each.partition(".")[0] == "a_package"]:
+        del sys.modules[name]
+
+
+# ── on a JVM ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def java() -> Iterator[JavaGateway]:
+    """Starts the JVM in which the stack's Spark runs, without Spark.
+
+    A thread's stack is as large as that of a task; a call that takes too long is given up.
+    """
+    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
+    port, process = launch_gateway(
+        jarpath=str(jar), java_path=str(find_java().program), die_on_exit=True, return_proc=True,
+        redirect_stdout=subprocess.DEVNULL, redirect_stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, read_timeout=SECONDS))
+    yield gateway
+    process.kill()
+    process.wait()
+
+
+def try_on_java(gateway: JavaGateway, found: Found) -> str | None:
+    """Returns the reason why a pattern is not fit; None if it is."""
+    pattern = gateway.jvm.java.util.regex.Pattern.compile(found.text)
+    for prefix, body in hostile_parts(found.text or ""):
+        text = gateway.jvm.java.lang.StringBuilder(body)
+        length = len(body.encode("utf-16-le")) // 2
+        for _ in range((SIZE // length).bit_length() - 1):
+            text.append(text)
+        text.insert(0, prefix).append(END)
+        try:
+            pattern.matcher(text).results().count()
+        except Py4JError as error:
+            return f"{found.where} on {prefix + body!r}: {type(error).__name__}"
+    return None
+
+
+@pytest.mark.spark
+def test_every_pattern_of_sparks_takes_time_in_proportion_and_no_stack(java: JavaGateway) -> None:
+    for found in patterns(JAVA):
+        assert try_on_java(java, found) is None
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "text", [r'(?<!"data")\s*:\s*[\[{]', r'"((?:[^"\\]++|\\.)*+)"', r"0+\z", r'"(?:[^"\\]|\\.)*"']
+)
+def test_a_pattern_that_overflows_or_takes_too_long_is_found(java: JavaGateway, text: str) -> None:
+    assert try_on_java(java, Found("a module", JAVA, text)) is not None
