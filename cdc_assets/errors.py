@@ -9,8 +9,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
+def printable(text: str, *, lines: bool = False) -> str:
+    """Returns a text with escapes for what a terminal or a log would act on: ESC, line ends.
+
+    Args:
+        text: that somebody else may have written, such as a name.
+        lines: whether line ends stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or (lines and each == "\n") else _escaped(each) for each in text
+    )
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
+
+
 class CdcError(Exception):
-    """An error with its place and its remedy.
+    """An error with its place and its remedy; characters that are not printable are escaped.
 
     Args:
         what: the problem, in one sentence without row values and without secrets.
@@ -19,10 +37,14 @@ class CdcError(Exception):
     """
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
-        self.what = what
-        self.where = where
-        self.remedy = remedy
-        parts = [what, f"[{where}]" if where else "", f"→ {remedy}" if remedy else ""]
+        self.what, self.where, self.remedy = (
+            printable(each, lines=True) for each in (what, where, remedy)
+        )
+        parts = [
+            self.what,
+            f"[{self.where}]" if where else "",
+            f"→ {self.remedy}" if remedy else "",
+        ]
         super().__init__(" ".join(part for part in parts if part))
 
 

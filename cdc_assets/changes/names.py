@@ -6,6 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
+from cdc_assets.errors import printable
+
 HELPERS: Final = "_cdc_assets_"
 """How columns begin that only statements have, beside the table's: no source may use such names."""
 
@@ -19,7 +21,10 @@ def digest_of(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableName:
-    """A source table: the source's configured name, its schema (or database) and its name."""
+    """A source table: the source's configured name, its schema (or database) and its name.
+
+    As text it has escapes for characters that are not printable; what it equals is as it is.
+    """
 
     source: str
     schema: str
@@ -31,7 +36,7 @@ class TableName:
         return f"{self.schema}.{self.name}"
 
     def __str__(self) -> str:
-        return f"{self.source}.{self.schema}.{self.name}"
+        return printable(f"{self.source}.{self.schema}.{self.name}")
 
 
 @dataclass(frozen=True, slots=True, order=True)

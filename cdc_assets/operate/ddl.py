@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from cdc_assets.changes.offsets import Coordinate
-from cdc_assets.errors import CdcError
+from cdc_assets.errors import CdcError, printable
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.values import Watermarks
 from cdc_assets.operate.judged_kinds import Judge, judged_kinds
@@ -254,7 +254,7 @@ def _shown(services: Services, entry: TableEntry, ddl: Ddl) -> str | None:
     """
     overrides = services.config.source(entry.table.source).overrides(entry.table)
     hidden = {name.casefold() for name in (*overrides.excluded, *overrides.masked)}
-    return None if hidden & ddl.statement.words else ddl.text
+    return None if hidden & ddl.statement.words else printable(ddl.text, lines=True)
 
 
 def _may_lack(changes: Iterable[TableChange]) -> bool:

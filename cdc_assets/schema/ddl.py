@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.errors import printable
 
 
 class TableChangeKind(StrEnum):
@@ -65,7 +66,8 @@ class ColumnChange:
 
     def describe(self) -> str:
         """Describes the change for people: a verb, and names."""
-        return f"{self.kind} {self.name}" + (f" to {self.renamed_to}" if self.renamed_to else "")
+        name, now = printable(self.name), printable(self.renamed_to or "")
+        return f"{self.kind} {name}" + (f" to {now}" if now else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class Relation:
         return is_of_schema and (not self.name or self.name.casefold() == other.name.casefold())
 
     def __str__(self) -> str:
-        return f"{self.schema}.{self.name}"
+        return printable(f"{self.schema}.{self.name}")
 
 
 @dataclass(frozen=True, slots=True)
