@@ -5,8 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
@@ -26,6 +29,7 @@ from cdc_assets_tests.hostile import (
     SIZE,
     Found,
     TooLongError,
+    found_in,
     hostile_parts,
     hostile_texts,
     within,
@@ -67,10 +71,14 @@ OF_OPERATORS = {
 """Patterns from the configuration, or a connector's: who writes those is trusted."""
 
 
+@cache
+def all_found() -> tuple[Found, ...]:
+    return tuple(each for module, tree in hostile.modules() for each in found_in(module, tree))
+
+
 def patterns(kind: str) -> list[Found]:
     """Returns every pattern of the package once, with all the ways in which it is used."""
-    found = [each for module, tree in hostile.modules() for each in hostile.found_in(module, tree)]
-    mine = [each for each in found if each.kind == kind and each.where not in OF_OPERATORS]
+    mine = [each for each in all_found() if each.kind == kind and each.where not in OF_OPERATORS]
     known = [each for each in mine if each.text is not None]
     known += [
         Found(each.where, kind, text, 0, each.methods)
@@ -94,8 +102,7 @@ def try_on_python(found: Found, seconds: float = SECONDS) -> None:
 
 @pytest.mark.unit
 def test_patterns_that_only_a_function_knows_have_samples() -> None:
-    found = [each for module, tree in hostile.modules() for each in hostile.found_in(module, tree)]
-    unknown = {each.where for each in found if each.text is None}
+    unknown = {each.where for each in all_found() if each.text is None}
     assert unknown == {*SAMPLES, *OF_OPERATORS}
 
 
@@ -148,7 +155,7 @@ def read(value, F, given):
     found = {
         (each.kind, each.text, *each.methods)
         for module, tree in hostile.modules(package)
-        for each in hostile.found_in(module, tree)
+        for each in found_in(module, tree)
     }
     assert found >= {
         (PYTHON, "a+", "fullmatch"),
@@ -164,31 +171,35 @@ def read(value, F, given):
 # ── on a JVM ──────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture
-def java() -> Iterator[JavaGateway]:
-    """Starts the JVM in which the stack's Spark runs, without Spark.
+@contextmanager
+def jvm(seconds: float) -> Iterator[Any]:
+    """Starts the Java of the stack's Spark, without Spark.
 
-    A thread's stack is as large as that of a task; a call that takes too long is given up.
+    A thread's stack is as large as that of a task; a call that takes longer than this is an error.
     """
     (jar,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
-    port, process = launch_gateway(
+    launched: Any = launch_gateway(
         jarpath=str(jar), java_path=str(find_java().program), die_on_exit=True, return_proc=True,
         redirect_stdout=subprocess.DEVNULL, redirect_stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, read_timeout=SECONDS))
-    yield gateway
-    process.kill()
-    process.wait()
+    port, process = launched
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, read_timeout=seconds))
+    try:
+        yield gateway
+    finally:
+        process.kill()
+        process.wait()
 
 
-def try_on_java(gateway: JavaGateway, found: Found) -> str | None:
+def try_on_java(gateway: Any, found: Found) -> str | None:
     """Returns the reason why a pattern is not fit; None if it is."""
     pattern = gateway.jvm.java.util.regex.Pattern.compile(found.text)
     for prefix, body in hostile_parts(found.text or ""):
         text = gateway.jvm.java.lang.StringBuilder(body)
         length = len(body.encode("utf-16-le")) // 2
-        for _ in range((SIZE // length).bit_length() - 1):
-            text.append(text)
+        for _ in range((SIZE // length).bit_length()):
+            text.append(text, 0, text.length())
+        assert text.length() >= SIZE
         text.insert(0, prefix).append(END)
         try:
             pattern.matcher(text).results().count()
@@ -198,14 +209,16 @@ def try_on_java(gateway: JavaGateway, found: Found) -> str | None:
 
 
 @pytest.mark.spark
-def test_every_pattern_of_sparks_takes_time_in_proportion_and_no_stack(java: JavaGateway) -> None:
-    for found in patterns(JAVA):
-        assert try_on_java(java, found) is None
+def test_every_pattern_of_sparks_takes_time_in_proportion_and_no_stack() -> None:
+    with jvm(SECONDS) as java:
+        for found in patterns(JAVA):
+            assert try_on_java(java, found) is None
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "text", [r'(?<!"data")\s*:\s*[\[{]', r'"((?:[^"\\]++|\\.)*+)"', r"0+\z", r'"(?:[^"\\]|\\.)*"']
 )
-def test_a_pattern_that_overflows_or_takes_too_long_is_found(java: JavaGateway, text: str) -> None:
-    assert try_on_java(java, Found("a module", JAVA, text)) is not None
+def test_a_pattern_that_overflows_or_takes_too_long_is_found(text: str) -> None:
+    with jvm(seconds=3) as java:
+        assert try_on_java(java, Found("a module", JAVA, text)) is not None

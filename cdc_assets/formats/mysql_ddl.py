@@ -234,9 +234,6 @@ _READERS: Final[Mapping[str, Callable[[Words, str], Iterator[TableChange]]]] = {
 """By the first word; other statements change no tables, except by a change of each row."""
 
 
-# ── clauses ───────────────────────────────────────────────────────────────────────────────
-
-
 def _of_clauses(clauses: list[Words], table: Relation) -> list[TableChange]:
     columns: list[ColumnChange] = []
     renamed: Relation | None = None

@@ -70,11 +70,11 @@ def _number(scale: int) -> str:
     """Returns the pattern of a plain number, or of Java's small decimals: ``1.5E-7``, ``0E-10``."""
 
     def fraction(places: int) -> str:
-        return rf"(?:\.[0-9]{{1,{places}}}0*)?" if places else r"(?:\.0*)?"
+        return rf"(?:\.[0-9]{{1,{places}}}+0*+)?+" if places else r"(?:\.0*+)?+"
 
     small = (f"[0-9]{fraction(scale - power)}[eE]-{power}" for power in range(1, scale + 1))
     large = (rf"[0-9]{fraction(scale + power)}[eE]\+?{power}" for power in range(_MOST_DIGITS))
-    zero = r"0(?:\.0*)?[eE][+-]?[0-9]{1,3}"
+    zero = r"0(?:\.0*+)?+[eE][+-]?[0-9]{1,3}"
     return rf"^-?(?:{'|'.join((f'[0-9]{{1,100}}{fraction(scale)}', zero, *small, *large))})\z"
 
 
