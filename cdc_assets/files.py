@@ -236,13 +236,28 @@ def _is_other(error: OSError) -> bool:
 
 
 def _replace_local(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex}")
     try:
-        with temporary.open("wb") as file:
+        with open_private(temporary) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def open_private(path: Path) -> IO[bytes]:
+    """Opens a new file, or an emptied one, that only its owner may read: it may hold rows' keys."""
+    return open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))
+
+
+def _make_folder(folder: Path) -> None:
+    """Makes the folder of a document, private if it holds documents of one kind (`beside`).
+
+    The registry's own may hold what others have to reach, such as a database that runs as another
+    user.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700 if folder.suffix else 0o777, exist_ok=True)

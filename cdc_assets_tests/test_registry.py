@@ -14,6 +14,7 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.renamed import Renamed
 from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.files import take_lock
+from cdc_assets.operate.failures import FailureBook, FailureKind
 from cdc_assets.registry import (
     Beginning,
     Dropped,
@@ -228,3 +229,15 @@ def test_documents_of_an_earlier_version_are_read():
     renamed = Renamed("public", "b", "s.public.b", "s.public.a", end)
     assert "topic_id" not in renamed.to_dict()
     assert Renamed.of_dict(renamed.to_dict()) == renamed
+
+
+@pytest.mark.unit
+def test_documents_and_their_folders_are_for_their_owner_alone(tmp_path):
+    file = RegistryFile(str(tmp_path / "state" / "registry.json"))
+    file.add([entry("orders")])
+    assert (tmp_path / "state" / "registry.json").stat().st_mode & 0o777 == 0o600
+    book = FailureBook.beside(file.url)
+    book.record(TableName("shop", "public", "orders"), FailureKind.TERMINAL, "x", THEN)
+    folder = tmp_path / "state" / "registry.failures"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert [each.stat().st_mode & 0o777 for each in folder.iterdir()] == [0o600]

@@ -17,7 +17,7 @@ FINDINGS: Final = frozenset({
     "events_skipped", "gtid", "heartbeat", "history_without_key", "iceberg", "jdbc_driver", "kafka",
     "large_records_stop", "lobs_left_out", "log_begins_late", "modes_differ", "no_row_identity",
     "no_transactions", "nulls_replaced", "nulls_unseen", "numbers_stop", "partial_updates",
-    "partitions_added", "placeholder_differs", "publication_autocreate", "publication_missing",
+    "partitions_added", "placeholder_differs", "plaintext_login", "publication_autocreate", "publication_missing",
     "publication_operations", "records_without_key", "refused_column", "refused_table", "registry",
     "remembered_deletes", "retention", "retention_bytes", "row_filter", "schema_changes_off",
     "server_id", "signals_unanswered", "silent_cascades", "silent_unlogged", "slot_dropped",

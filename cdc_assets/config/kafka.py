@@ -106,7 +106,13 @@ def _mechanism(given: Mapping[str, str | Secret]) -> str | Secret | None:
 
 def _check_mechanism(given: Mapping[str, str | Secret]) -> None:
     protocol = given.get("security.protocol", "")
-    if not isinstance(protocol, str) or not protocol.upper().startswith("SASL"):
+    if not isinstance(protocol, str):
+        return
+    if not protocol.upper().startswith("SASL"):
+        unused = sorted(name for name in given if name.startswith("sasl."))
+        if unused:
+            what = f"{unused[0]} is given, and no login takes place without a SASL protocol"
+            raise refuse(what, "security.protocol: SASL_SSL, or leave sasl.* out")
         return
     mechanism = _mechanism(given)
     if not isinstance(mechanism, str) or mechanism.upper() not in _LOGIN_MODULES:

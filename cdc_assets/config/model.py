@@ -15,6 +15,7 @@ from cdc_assets.config.paths import absolute_path, absolute_url
 from cdc_assets.config.platform import (
     AlertsConfig,
     LakeConfig,
+    OperationsConfig,
     RunsConfig,
     SparkConfig,
     StackConfig,
@@ -49,6 +50,7 @@ class ReplicationConfig(Strict):
     stack: StackConfig = StackConfig()
     sources: dict[str, SourceConfig] = Field(default_factory=dict)
     alerts: AlertsConfig = AlertsConfig()
+    operations: OperationsConfig = OperationsConfig()
     name: str = ""
     assess: AssessConfig = AssessConfig()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
-from typing import Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -177,6 +177,27 @@ class StackConfig(Strict):
     """The local stack."""
 
     ports: Ports = Ports()
+
+
+Operation = Literal[
+    "pause_tables", "resume_tables", "drop_tables", "reset_tables", "rewind",
+    "history", "rebuild_table", "resnapshot_tables", "verify_tables", "assess_tables",
+]  # fmt: skip
+"""The jobs by which people operate tables from Dagster's UI."""
+
+
+class OperationsConfig(Strict):
+    """The operations that Dagster's UI offers; commands are not limited.
+
+    Attributes:
+        from_ui: the jobs that there are; None for all, () for none.
+    """
+
+    from_ui: Annotated[tuple[Operation, ...], Field(strict=False)] | None = None
+
+    def offers(self, job: str) -> bool:
+        """Returns whether the UI has a job, by its name without the replication's."""
+        return self.from_ui is None or job in self.from_ui
 
 
 class AlertsConfig(Strict):

@@ -21,6 +21,7 @@ from typing import IO
 import psutil
 
 from cdc_assets.devstack import environment
+from cdc_assets.files import open_private
 
 _POLL_SECONDS = 0.02
 _ROUNDS = 5
@@ -161,7 +162,7 @@ def _fresh_log(log: Path) -> IO[bytes]:
     log.parent.mkdir(parents=True, exist_ok=True)
     if log.exists():
         log.replace(log.with_suffix(".log.1"))
-    return log.open("wb")
+    return open_private(log)
 
 
 def _reap(pid: int) -> None:

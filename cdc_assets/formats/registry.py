@@ -28,6 +28,9 @@ from cdc_assets.schema.avro_wire import self_contained
 MAX_REFERENCES: Final = 500
 """Limit of the references of one schema, including those of its references."""
 
+MAX_BYTES: Final = 32 << 20
+"""Limit of the bytes of one schema with all of its references."""
+
 _UNKNOWN: Final = (40401, 40402, 40403)
 """Confluent's error codes: no such subject, version, schema."""
 
@@ -90,6 +93,7 @@ class _Read:
         self._where = where
         self._seen: set[_Place] = set()
         self._references: list[object] = []
+        self._bytes = 0
 
     def schema(self, schema_id: SchemaId) -> object:
         """Reads it, and then its references."""
@@ -173,6 +177,9 @@ class _Read:
     def _get(self, path: str, *, is_first: bool) -> bytes:
         reply = self._http.get(path, self._where)
         if not isinstance(reply, NotThere):
+            self._bytes += len(reply)
+            if self._bytes > MAX_BYTES:
+                self._malformed(f"is larger than {MAX_BYTES:,} bytes with its references")
             return reply
         if not _says_unknown(reply.body):
             what = "something answers, and not as a schema registry does (HTTP 404)"

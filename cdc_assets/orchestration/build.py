@@ -15,7 +15,7 @@ from cdc_assets.orchestration.assessing import assessed_checks
 from cdc_assets.orchestration.assets import default_spec, table_asset
 from cdc_assets.orchestration.external import external_specs
 from cdc_assets.orchestration.jobs import housekeeping_schedule
-from cdc_assets.orchestration.keys import spark_key, table_key
+from cdc_assets.orchestration.keys import named, spark_key, table_key
 from cdc_assets.orchestration.maintaining import by_target, maintenance_asset
 from cdc_assets.orchestration.matching import matches_checks
 from cdc_assets.orchestration.mount import Mount, mount_of
@@ -88,11 +88,17 @@ def build_definitions(config: ReplicationConfig, registry: Registry) -> dg.Defin
             *(make(config, registry) for make in SCHEDULES),
             *verify_schedules(config, registry),
         ],
-        jobs=[make(config, registry) for make in JOBS],
+        jobs=_offered(config, [make(config, registry) for make in JOBS]),
         resources={spark_key(config): spark_resource(config)},
         executor=None if mount_of(config) else side_by_side,
         metadata={"tables": len(entries), "configuration": str(config.path or "")},
     )
+
+
+def _offered(config: ReplicationConfig, jobs: Sequence[dg.JobDefinition]) -> list[dg.JobDefinition]:
+    """Returns the jobs that `operations.from_ui` allows."""
+    allows = config.operations.offers
+    return [each for each in jobs if allows(each.name.removeprefix(named(config, "")))]
 
 
 def mounted_definitions(

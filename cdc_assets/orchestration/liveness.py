@@ -58,7 +58,7 @@ def hold(home: Path, name: str) -> None:
         path = _file(home, name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
+            handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return

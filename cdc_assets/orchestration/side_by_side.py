@@ -10,17 +10,19 @@ The non-public parts of Dagster that this needs are used in this module alone.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol, runtime_checkable
 
 import dagster as dg
 from dagster._core.definitions.job_base import InMemoryJob
-from dagster._core.errors import raise_execution_interrupts
+from dagster._core.errors import DagsterExecutionInterruptedError, raise_execution_interrupts
 from dagster._core.events import EngineEventData, RunFailureReason
 from dagster._core.execution.api import ExecuteRunWithPlanIterable
 from dagster._core.execution.compute_logs import create_compute_log_file_key
@@ -49,6 +51,32 @@ _LOOK_SECONDS: Final = 0.5
 _FAREWELL_SECONDS: Final = 30.0
 """How long all steps may take to end once the run is to stop. Their publishes until then count."""
 
+_ENDED_AT_ONCE: Final = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Farewell:
+    """How a run ends that is to stop.
+
+    Attributes:
+        seconds: how long its steps may take; None for as long as the batches at work take, unless a
+            second signal ends the process.
+        say: tells whoever has sent the signal.
+    """
+
+    seconds: float | None
+    say: Callable[[str], object]
+
+
+_OF_RUNS: Final = Farewell(_FAREWELL_SECONDS, lambda _: None)
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+_OF_COMMANDS: Final = Farewell(None, _say)
+
 
 @runtime_checkable
 class Attended(Protocol):
@@ -67,8 +95,21 @@ def side_by_side(_: dg.InitExecutorContext) -> dg.Executor:
     return SideBySide()
 
 
+def _ending(farewell: Farewell) -> dg.ExecutorDefinition:
+    """Returns the same executor with another end."""
+
+    @dg.executor(name="side_by_side", requirements=[], config_schema={})
+    def made(_: dg.InitExecutorContext) -> dg.Executor:
+        return SideBySide(farewell)
+
+    return made
+
+
 class SideBySide(dg.Executor):
     """The executor that runs steps side by side; see the module."""
+
+    def __init__(self, farewell: Farewell = _OF_RUNS) -> None:
+        self._farewell = farewell
 
     @property
     def retries(self) -> RetryMode:
@@ -85,7 +126,7 @@ class SideBySide(dg.Executor):
         yield dg.DagsterEvent.engine_event(plan_context, begins, told)
         yield from ExecuteRunWithPlanIterable(
             execution_plan=execution_plan,
-            iterator=_events,
+            iterator=partial(_events, farewell=self._farewell),
             execution_context_manager=PlanExecutionContextManager(
                 job=plan_context.job,
                 retry_mode=self.retries,
@@ -111,13 +152,14 @@ def materialize(
 ) -> dg.ExecuteInProcessResult:
     """Materializes assets with this executor, as `dagster.materialize` does with Dagster's own.
 
-    Does not raise for a failed step.
+    Does not raise for a failed step. A first SIGINT or SIGTERM ends it after the batches at work,
+    which it says; a second one ends the process at once.
 
     Raises:
         KeyboardInterrupt: if the run was interrupted or canceled; Dagster only records that.
         TransientError: if it failed otherwise than by a step.
     """
-    found = dg.Definitions(assets=assets, resources=resources, executor=side_by_side)
+    found = dg.Definitions(assets=assets, resources=resources, executor=_ending(_OF_COMMANDS))
     job = found.resolve_implicit_global_asset_job_def()
     tags = merge_run_tags(job, partition_key, tags, None, instance, run_config)
     result = core_execute_in_process(
@@ -201,13 +243,30 @@ class _Steps:
             del self.threads[thread.name]
             self.active.verify_complete(self.context, thread.name)
 
-    def interrupt(self) -> None:
-        """Asks steps to stop, and waits a while for them; stores but does not yield last events."""
+    def interrupt(self, farewell: Farewell) -> None:
+        """Asks steps to stop, and waits for them; stores but does not yield last events."""
         for each in self.attended.values():
             each.interrupt()
-        deadline = time.monotonic() + _FAREWELL_SECONDS
+        if farewell.seconds is None:
+            self._say_farewell(farewell.say)
+            return
+        deadline = time.monotonic() + farewell.seconds
         for thread in self.threads.values():
             thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _say_farewell(self, say: Callable[[str], object]) -> None:
+        """Waits for the batches at work; a second signal ends the process, as any kill may."""
+        names = ", ".join(name for name, each in self.threads.items() if each.is_alive())
+        say(f"ends after the batch at work ({names}); a second signal ends at once")
+        try:
+            for thread in self.threads.values():
+                while thread.is_alive():
+                    with raise_execution_interrupts():
+                        thread.join(_LOOK_SECONDS)
+        except DagsterExecutionInterruptedError:
+            say("ended at once: what was not published yet is merged by the next start")
+            os._exit(_ENDED_AT_ONCE)
+        say("ended: what was published counts, the rest is merged by the next start")
 
     def _run(self, context: StepExecutionContext) -> None:
         me, told = threading.current_thread(), list[dg.DagsterEvent]()
@@ -228,7 +287,7 @@ def step_resources(context: StepExecutionContext) -> Sequence[str]:
 
 
 def _events(
-    job_context: PlanExecutionContext, execution_plan: ExecutionPlan
+    job_context: PlanExecutionContext, execution_plan: ExecutionPlan, *, farewell: Farewell
 ) -> Iterator[dg.DagsterEvent]:
     with (
         InstanceConcurrencyContext(job_context.instance, job_context.dagster_run) as pools,
@@ -247,7 +306,7 @@ def _events(
                 yield from steps.events(_LOOK_SECONDS)
                 yield from active.plan_events_iterator(job_context)
         except BaseException:
-            steps.interrupt()
+            steps.interrupt(farewell)
             raise
 
 

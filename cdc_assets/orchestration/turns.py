@@ -162,6 +162,11 @@ class Turns:
         return self._stopped or self._over.is_set()
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether no table is to begin another batch."""
+        return self._stopped
+
+    @property
     def queued(self) -> int:
         """The number of tables that wait for a place."""
         return len(self._queue)

@@ -478,3 +478,19 @@ def test_schemas_that_apicurio_registered_in_parts_are_put_together(server):
         )
         assert whole == parts
         assert whole
+
+
+@pytest.mark.unit
+def test_the_references_of_one_schema_are_bounded_together(server, monkeypatch):
+    monkeypatch.setattr("cdc_assets.formats.registry.MAX_BYTES", 4_000)
+    parts = [{"name": f"x.P{n}", "subject": f"p{n}", "version": 1} for n in range(9)]
+    server.replies[PATH] = schema_reply(KEY, references=parts)
+    for n in range(9):
+        part = schema_reply({"type": "fixed", "name": f"x.P{n}", "size": 1})
+        part.body += b" " * 900
+        server.replies[f"/subjects/p{n}/versions/1"] = part
+    assert (
+        "larger than 4,000 bytes with its references"
+        in failure(client(server.url), TerminalError).what
+    )
+    assert len(server.paths) <= 6

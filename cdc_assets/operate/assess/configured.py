@@ -1,13 +1,14 @@
-"""Judges the configuration of tables by the tables that there are."""
+"""Judges the configuration: of tables by those that there are, of logins by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from cdc_assets.config.strict import nearest
 from cdc_assets.naming import some_of
 from cdc_assets.operate.assess.finding import Finding, Place, yes_but
+from cdc_assets.operate.plaintext import Plaintext
 
 _NAMED: Final = 10
 
@@ -34,3 +35,14 @@ def judge_configured(
         "what it says there (key, types, excluded and masked columns) holds for no table",
         "write the name as the source does, in its case too; or take it out",
     )  # fmt: skip
+
+
+def judge_logins(at: Place, logins: Iterable[Plaintext]) -> Iterator[Finding]:
+    """Yields a finding for each login of a source that whoever sits between may read or take."""
+    for each in logins:
+        if each.source in {"", at.source}:
+            yield yes_but(
+                "plaintext_login", at, f"{each.part}: {each.problem}",
+                "whoever sits between may read the login, or answer in the server's place",
+                each.remedy,
+            )  # fmt: skip

@@ -14,7 +14,7 @@ from cdc_assets.databases.postgres import jdbc as postgres
 from cdc_assets.databases.postgres.server import Odd, Server
 from cdc_assets.errors import CdcError
 from cdc_assets.formats.registry_http import RegistryHttp
-from cdc_assets.operate.assess.configured import judge_configured
+from cdc_assets.operate.assess.configured import judge_configured, judge_logins
 from cdc_assets.operate.assess.connector import Expected
 from cdc_assets.operate.assess.connector_rules import judge_connector
 from cdc_assets.operate.assess.database import (
@@ -46,6 +46,7 @@ from cdc_assets.operate.assess.rights import judge_user
 from cdc_assets.operate.assess.tables import judge_table
 from cdc_assets.operate.assess.topics import judge_topic
 from cdc_assets.operate.assess.writing import judge_writing, probe_tables
+from cdc_assets.operate.plaintext import plaintext_logins
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
 
@@ -199,6 +200,7 @@ def _source(
     clocks.append(_tables(look, at, known, connectors))
     _registry(look, at, known)
     _configured(look, at, known)
+    look.add(judge_logins(at, plaintext_logins(look.services.config)))
     if spark is not None:
         facts, clock = spark
         clocks.append(clock)

@@ -12,6 +12,7 @@ import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.plaintext import plaintext_logins
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.orchestration.assessing import look_now, verdicts
 from cdc_assets.orchestration.keys import named
@@ -28,9 +29,13 @@ def assess_sensor(
     """Returns the sensor that assesses all tables, seldom; writes new outcomes, or after hours."""
     services = Services(config, clock)
     entries = replicated(config, loaded)
+    told = list[str]()
 
     @skipping_when_unreachable
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        for each in plaintext_logins(config) if not told else ():
+            told.append(str(each))  # once for each process
+            context.log.warning(str(each))
         memory = Memory.of(context.cursor)
         found = look_now(services, entries)
         written = [

@@ -62,7 +62,7 @@ class Drain:
                 return
             report_batch(step, batch)
             yield batch
-            if self.wishes.ends_turn:
+            if step.turns.is_stopped or self.wishes.ends_turn:
                 return
             if until is not None and self._is_enough(batch.end, until):
                 return
