@@ -7,13 +7,17 @@ a connector writes are kept, and for an assessment what is no secret; of an erro
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 from urllib.parse import quote, urlsplit
 
 import requests
+from requests.utils import get_environ_proxies
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.connect import ConnectConfig
@@ -22,6 +26,9 @@ from cdc_assets.errors import ConfigError, LoginRefusedError, UnreachableError
 from cdc_assets.registry import TableEntry
 
 TIMEOUT_SECONDS: Final = 5
+WHOLE_SECONDS: Final = 15.0
+MAX_REPLY_BYTES: Final = 64 << 20
+_OK: Final = 200
 RUNNING: Final = "RUNNING"
 RESTARTING: Final = "RESTARTING"
 _NO_LOGIN: Final = frozenset({401, 403, 407})
@@ -229,23 +236,45 @@ class ConnectRest:
     def _get(self, path: str, params: Mapping[str, Any]) -> tuple[Document, str]:
         """Returns the reply, and when it was made."""
         try:
-            answer = requests.get(self._url + path, params=params, timeout=TIMEOUT_SECONDS)
-            if answer.status_code in _NO_LOGIN:
-                raise self._refused(answer.status_code)
-            answer.raise_for_status()
-            found = answer.json()
+            status, date, body = _replied(self._url + path, params)
+            if status in _NO_LOGIN:
+                raise self._refused(status)
+            if status != _OK:
+                what = f"Kafka Connect at {self.shown} answers HTTP {status}"
+                raise UnreachableError(what, remedy="check its address; redirects are not followed")
+            found = json.loads(body)
         except (requests.RequestException, ValueError) as error:
             what = f"Kafka Connect at {self.shown} does not answer ({type(error).__name__})"
             raise UnreachableError(what, remedy="check its address, and that it runs") from None
         if not isinstance(found, dict):
             what = f"Kafka Connect at {self.shown} does not answer (ValueError)"
             raise UnreachableError(what, remedy="check its address")
-        return cast("Document", found), answer.headers.get("Date", "")
+        return cast("Document", found), date
 
     def _refused(self, status: int) -> LoginRefusedError:
         what = f"Kafka Connect at {self.shown} refused the login (HTTP {status})"
         remedy = "renew the login in sources.….connect.url; the next request reads it again"
         return LoginRefusedError(what, remedy=remedy)
+
+
+def _replied(url: str, params: Mapping[str, Any]) -> tuple[int, str, bytes]:
+    """Returns status, ``Date`` and body of a reply, within limits of bytes and time.
+
+    Redirects are not followed, and no ``.netrc`` is read: a login could go elsewhere, or another.
+    """
+    give_up_at, body = time.monotonic() + WHOLE_SECONDS, bytearray()
+    with requests.Session() as session:
+        session.trust_env = False
+        bundle = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
+        with session.get(
+            url, params=params, timeout=TIMEOUT_SECONDS, allow_redirects=False, stream=True,
+            verify=bundle or True, proxies=get_environ_proxies(url),
+        ) as answer:  # fmt: skip
+            for chunk in answer.iter_content(1 << 16):
+                body += chunk
+                if len(body) > MAX_REPLY_BYTES or time.monotonic() > give_up_at:
+                    raise requests.exceptions.ContentDecodingError
+            return answer.status_code, answer.headers.get("Date", ""), bytes(body)
 
 
 def _settings(about: Document) -> Mapping[str, str]:

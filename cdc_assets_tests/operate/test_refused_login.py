@@ -148,7 +148,9 @@ def answering(status: int) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(status)
+            self.send_header("Location", "/elsewhere")
             self.end_headers()
+            self.wfile.write(b"x" * 5000)
 
         def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002
 
@@ -164,4 +166,14 @@ def answering(status: int) -> Iterator[str]:
 @pytest.mark.parametrize("status", [401, 403])
 def test_connect_refuses_a_login(status: int) -> None:
     with answering(status) as url, pytest.raises(LoginRefusedError, match=f"HTTP {status}"):
+        ConnectRest(url).connectors()
+
+
+def test_connect_is_not_followed_elsewhere_and_its_replies_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with answering(302) as url, pytest.raises(UnreachableError, match=r"HTTP 302.*redirects"):
+        ConnectRest(url).connectors()
+    monkeypatch.setattr("cdc_assets.log.connect.MAX_REPLY_BYTES", 1000)
+    with answering(200) as url, pytest.raises(UnreachableError, match="ContentDecodingError"):
         ConnectRest(url).connectors()
