@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.errors import ConfigError, UnreachableError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.names import two_topics
-from cdc_assets.lake import TableState
 from cdc_assets.log.kinds import TopicKind, kind_of_topic
 from cdc_assets.log.values import RawRecord
 from cdc_assets.naming import some_of
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import UNTAKEN, OtherTopic, Registry, TableEntry, Taken
+
+if TYPE_CHECKING:  # definitions are loaded without the lake's libraries
+    from cdc_assets.lake import TableState
 
 _NAMED: Final = 3
 _LONGEST: Final = 100
