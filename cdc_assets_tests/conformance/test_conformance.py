@@ -44,12 +44,7 @@ FILES = sorted(CASES.rglob("*.json")) if CASES.is_dir() else []
 
 # Cases that are not right yet, and what is wrong. An entry goes with the change that mends it.
 PENDING = {
-    "canal-alter-of-many-clauses": "a list of columns in ADD COLUMN is not read",
     "canal-types-by-configuration": "Spark fails on types that only the configuration tells",
-    "ogg-table-without-schema": "not run since it was mended",
-    "pg-message-key-columns": "not run since it was mended",
-    "routed-two-tables-one-topic": "not run since it was mended",
-    "router-two-shards": "not run since it was mended",
     "ticdc-handle-key-only": "a message without its row becomes a row of NULLs",
 }
 
