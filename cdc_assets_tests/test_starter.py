@@ -23,7 +23,10 @@ def test_whatever_names_hold_what_is_written_loads_and_says_so(odd: str) -> None
         "shop", "debezium-json", (f"{odd}x",), tables, "postgres", "SHOP_DSN",
         keyless=tables, uncaptured=tables, gone=tables,
     )  # fmt: skip
-    properties = (("client.id", odd), ("sasl.password", {"env": "KAFKA_PASSWORD"}))
+    properties = (
+        ("client.id", odd), ("security.protocol", "SASL_SSL"), ("sasl.mechanism", "PLAIN"),
+        ("sasl.username", "u"), ("sasl.password", {"env": "KAFKA_PASSWORD"}),
+    )  # fmt: skip
     text = Starter(kafka="broker:9092", properties=properties, sources=(source,)).text()
 
     read = parse_config(text).sources["shop"]

@@ -32,7 +32,7 @@ _OK: Final = 200
 RUNNING: Final = "RUNNING"
 RESTARTING: Final = "RESTARTING"
 _NO_LOGIN: Final = frozenset({401, 403, 407})
-_ERROR: Final = re.compile(r"[\w$]+(?:\.[\w$]+)+")
+_ERROR: Final = re.compile(r"(?<![\w$])[\w$]++(?:\.[\w$]++)+")
 
 _SECRETS: Final = ("password", "secret", "token", "jaas", "credentials", "user.info")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.errors import ConfigError, UnreachableError
@@ -21,9 +21,6 @@ from cdc_assets.log.values import RawRecord
 from cdc_assets.naming import some_of
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import UNTAKEN, OtherTopic, Registry, TableEntry, Taken
-
-if TYPE_CHECKING:  # definitions are loaded without the lake's libraries
-    from cdc_assets.lake import TableState
 
 _NAMED: Final = 3
 _LONGEST: Final = 100
@@ -49,6 +46,8 @@ def without_rows(services: Services, known: Registry) -> tuple[TableEntry, ...]:
 
     A lake that does not answer shows none.
     """
+    from cdc_assets.lake import TableState  # definitions are loaded without the lake's libraries
+
     seen = services.with_rows  # not looked at again: some catalogs are asked for each table
     open_ = [e for e in known if _is_guess(services, e) and e.table not in seen]
     try:

@@ -33,7 +33,7 @@ def said(event: dict[str, Any]) -> list[str]:
 def test_recorded_events_are_read() -> None:
     assert [said(each) for each in RECORDED] == [
         *([[]] * 4),  # the connector's snapshot, and a table of another database
-        ["add city; change age"],
+        ["change age; add city"],
         ["rename name to called; change called"],
         ["add more"],
         ["the table is called shop.persons now"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -255,7 +256,7 @@ def test_the_command_counts_it_as_failed(pair: Pair) -> None:
     pair.hold(MERGED)
     seen = survey(Services(pair.world.config), tuple(pair.loaded), ages=False).answered()
     for selection in (Selection(), Selection(table="bad")):
-        held, failed = selection.left_out(seen.tables)
+        held, failed = selection.left_out(seen.tables, datetime.now(UTC))
         assert not held
         assert list(failed) == [pair.bad.table]
         assert "cannot be read" in failed[pair.bad.table]

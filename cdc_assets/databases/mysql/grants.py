@@ -23,7 +23,7 @@ _HOSTS: Final = "SELECT Host FROM mysql.user WHERE User = %(user)s"
 _OF: Final = "SHOW GRANTS FOR %(user)s@%(host)s"
 _NAME: Final = r"""(?:\*|`(?:[^`]|``)*`|"(?:[^"]|"")*")"""
 _GRANT: Final = re.compile(rf"GRANT (.+?) ON ({_NAME})\.({_NAME}) TO ", re.IGNORECASE)
-_COLUMNS: Final = re.compile(r"\([^)]*\)")
+_COLUMNS: Final = re.compile(r"\([^()]*+\)")
 _ALL: Final = frozenset({"ALL PRIVILEGES", "ALL"})
 _WITHOUT_SCHEMA: Final = re.compile(r"GRANT .+ ON ", re.IGNORECASE)
 
