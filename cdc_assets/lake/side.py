@@ -65,7 +65,8 @@ class Forgettable:
     a delete's record, it has lost everything that the delete protects against.
 
     Attributes:
-        below: the lowest offset that any partition still has; no partition has a record below it.
+        below: the last number of positions in the first record that any partition still has; no
+            partition has a record below it.
         rows: the number of rows from which on forgetting is worthwhile.
     """
 

@@ -9,6 +9,7 @@ from cdc_assets.errors import CdcError
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.side import side_name
 from cdc_assets_tests.faults import Death, Fault, How, faults
+from cdc_assets_tests.formats import canal
 from cdc_assets_tests.lake_view import read_table
 from cdc_assets_tests.merge.events import event, tombstone
 from cdc_assets_tests.merge.one_table import TABLE, Make
@@ -35,9 +36,9 @@ def late(id_: int) -> Message:
     return event("u", {"id": id_, "n": 1}, 500 + id_, commit=500 + id_)
 
 
-def remembered(made: Pipeline) -> set[object]:
+def remembered(made: Pipeline, name: str = TABLE) -> set[object]:
     """The keys, by what the newest publish has named."""
-    target = made.entry(TABLE).target
+    target = made.entry(name).target
     state = made.lake.state(target)
     assert state is not None
     assert state.published is not None
@@ -112,6 +113,26 @@ def test_a_partition_that_was_never_used_holds_nothing_back(pipeline: Make) -> N
     made.produce(TABLE, delete(3))
     made.merge(TABLE)
     assert remembered(made) == {2, 3}
+
+
+def test_deletes_of_records_with_several_rows_are_forgotten_too(pipeline: Make) -> None:
+    made = pipeline(
+        format="canal-json", maintenance=FEW, tables={canal.TABLE: {"primary_key": ["id"]}}
+    )
+    made.create_topic(canal.TABLE)
+
+    def sent(kind: str, *ids: int) -> None:
+        rows = [canal.row(id_, "a name") for id_ in ids]
+        made.produce(canal.TABLE, [canal.as_json(canal.flat(kind, rows))])
+        made.merge(canal.TABLE)
+
+    sent("INSERT", *range(ROWS))
+    for n in range(3):
+        sent("DELETE", n)
+    assert remembered(made, canal.TABLE) == {0, 1, 2}
+    made.expire(canal.TABLE, 3)  # the deletes of 0 and 1 are gone
+    sent("DELETE", 3)
+    assert remembered(made, canal.TABLE) == {2, 3}
 
 
 @pytest.mark.parametrize(

@@ -291,9 +291,9 @@ def at_or_after(offsets: Mapping[int, int]) -> str:
     return f"NOT ({' OR '.join(below) or 'false'})"
 
 
-def offset_below(offset: int) -> str:
-    """Returns the condition on entries whose position ends with a lower Kafka offset."""
-    return f"substring({POSITION}, -8) < X'{offset:016x}'"
+def place_below(place: int) -> str:
+    """Returns the condition on entries whose position's last number is lower."""
+    return f"substring({POSITION}, -8) < X'{place:016x}'"
 
 
 def of_shard(shard: Shard | None) -> str:

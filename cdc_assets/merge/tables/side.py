@@ -106,7 +106,7 @@ class SideTable:
 
     def _forget(self, before: SideState, below: int) -> SideState:
         with effect("spark: forget deletes"):
-            condition = sql.offset_below(below)
+            condition = sql.place_below(below)
             self._spark.sql(sql.delete_where(self._catalog, self._name, condition))
         state = self._lake.side(self._name)
         head = state.snapshots.get(state.head) if state and state.head is not None else None

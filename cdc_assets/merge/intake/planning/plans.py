@@ -6,6 +6,7 @@ import uuid
 from dataclasses import dataclass, replace
 
 from cdc_assets.changes.offsets import OffsetRange
+from cdc_assets.formats.spec import LINE_BITS
 from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.properties import accepted_restart
 from cdc_assets.lake.side import Forgettable
@@ -92,6 +93,8 @@ class Plans:
         begin, end = marks.begin.as_dict(), marks.end.as_dict()
         held = [at for partition, at in begin.items() if at < end.get(partition, at)]
         below = min(held) if held else max(end.values(), default=0)
+        if self.configured.format(plan.entry).has_many_rows:
+            below <<= LINE_BITS
         return Forgettable(below, said.remembered_deletes) if below else None
 
     def swap(self, entry: TableEntry, state: TableState, published: Published) -> BatchPlan:
