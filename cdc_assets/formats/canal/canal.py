@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from cdc_assets.changes.json_text import read_object
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
+from cdc_assets.formats import guessed
 from cdc_assets.formats.canal import messages
 from cdc_assets.formats.canal.messages import Message
 from cdc_assets.formats.canal.statements import statements_of
@@ -23,6 +24,7 @@ from cdc_assets.formats.spark_hash import spark_hash
 from cdc_assets.log.kinds import TopicKind, kind_of_kinds
 from cdc_assets.log.values import RawRecord
 from cdc_assets.schema.ddl import Ddl
+from cdc_assets.schema.described import Described
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -71,8 +73,9 @@ class Canal(Format):
         return next((name for name in found if name), "")
 
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
-        """Samples the table; its types are those of its first message."""
-        mine = [message for record in records for message in self.mine(record, table)]
+        """Samples the table; its types are those of its first message, or as configured."""
+        told = [message for record in records for message in self.mine(record, table)]
+        mine = [message for message in told if messages.is_whole(message)] or told
         rows = tuple(row for message in mine for row in messages.rows_of(message))
         typed = (messages.described(message, self._zone) for message in mine)
         return Sample(
@@ -84,7 +87,19 @@ class Canal(Format):
             sources=tuple(map(messages.source_of, mine)),
             dialect=CANAL,
             described=next((each for each in typed if each is not None), None),
+            guessed=self._as_configured(mine, table),
         )
+
+    def _as_configured(self, mine: Sequence[Message], table: TableName) -> Described | None:
+        """Describes the columns of messages without types, if the configuration types all of them.
+
+        Without that, a text could be anything: Canal writes every value as text.
+        """
+        types = self.source.overrides(table).column_types
+        rows = [row for message in mine for row in messages.rows_of(message)]
+        if not rows or any(name not in types for row in rows for name in row):
+            return None
+        return guessed.guess(rows, messages.keys_of(mine[0]), self._zone)
 
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
         """Returns whether one of its messages is of the table, and has rows."""
@@ -103,6 +118,10 @@ class Canal(Format):
     def _zone(self) -> str | None:
         """The time zone in which ``timestamp`` values are written."""
         return self.source.connector.time_zone
+
+    def unseen(self, name: str) -> Described:
+        """Describes a column that messages without types have, as configured."""
+        return guessed.unseen(name, self._zone)
 
     # ── the schemas of messages ──────────────────────────────────────────────────────────
 

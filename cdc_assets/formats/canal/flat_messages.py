@@ -29,6 +29,7 @@ from cdc_assets.formats.canal.messages import (
     UPDATE,
 )
 from cdc_assets.formats.envelope import Envelope, Image, Rows, no_names, no_text
+from cdc_assets.formats.json_images import lacking, numbers_quoted, strange
 from cdc_assets.formats.lacking import lacks
 from cdc_assets.formats.record_json import (
     NO_OBJECT,
@@ -39,10 +40,14 @@ from cdc_assets.formats.record_json import (
     within_object,
 )
 from cdc_assets.formats.spec import CONTROL, LINE_BITS, ROW_OPS, STATEMENT, ReadSpec
-from cdc_assets.schema.types import Column, Primitive
+from cdc_assets.schema.types import Column, Primitive, Wire
 
 _OPS: Final = {INSERT: "c", UPDATE: "u", DELETE: "d", TRUNCATE: "t"}
-_HEAD: Final = "database STRING, `table` STRING, `type` STRING, mysqlType STRING, sqlType STRING"
+_HEAD: Final = (
+    "database STRING, `table` STRING, `type` STRING, mysqlType STRING, sqlType STRING, "
+    "_tidb STRUCT<onlyHandleKey: BOOLEAN, claimCheckLocation: STRING>"
+)
+_NAMED: Final = "array<map<string,string>>"
 _MAY_BE_BYTES: Final = "|".join(f"{code}\\b" for code in sorted({BLOB, *BYTES_OF_NULLS}))
 _TYPES, _CODES = "map<string,string>", "map<string,int>"
 _ROLLED_BACK: Final = (
@@ -55,7 +60,22 @@ _REPLACED: Final = (
     "columns of another character set so, TiCDC none); if it is data, set "
     "connector.replacement_characters: keep"
 )
+_ONLY_KEY: Final = (
+    "it holds only the handle key of its row (_tidb.onlyHandleKey), which was too large for "
+    "TiCDC's max-message-bytes: raise that and the topic's max.message.bytes, turn off "
+    "large-message-handle-option, and read the table again"
+)
+_ELSEWHERE: Final = (
+    "its row is in an object store (_tidb.claimCheckLocation) and not in the message: raise "
+    "TiCDC's max-message-bytes and the topic's max.message.bytes, turn off "
+    "large-message-handle-option, "
+    "and read the table again"
+)
 _OF_DATABASE: Final = r"(?i)\bdrop\s+(?:database|schema)\b"
+_UNTYPED: Final = (
+    "it does not tell its types (mysqlType); they are read from the configuration if "
+    "tables.<schema.table>.columns names every column, before the table is made"
+)
 _FIELDS: Final = ("database", "table", "type", "isDdl", "es", "mysqlType", "sql")
 
 
@@ -79,7 +99,8 @@ def _number(head: Expression, table: TableName) -> Expression:
     types = head["mysqlType"]
     changes = head["type"].isin(*ROWS)
     text = F.concat(types, F.coalesce(_as_bytes(types, head["sqlType"]), F.lit("")))
-    return F.when(mine & changes & types.isNotNull(), F.xxhash64(text))
+    is_whole = _without_row(head["_tidb"]).isNull()
+    return F.when(mine & changes & types.isNotNull() & is_whole, F.xxhash64(text))
 
 
 def _as_bytes(types: Expression, codes: Expression) -> Expression:
@@ -96,9 +117,21 @@ def _as_bytes(types: Expression, codes: Expression) -> Expression:
     return F.when(codes.rlike(_MAY_BE_BYTES), names)
 
 
+def _without_row(told: Expression) -> Expression:
+    """Returns the reason why a message of TiCDC's does not hold its row; NULL if it does."""
+    is_elsewhere = F.coalesce(told.getField("claimCheckLocation"), F.lit("")) != ""
+    return F.when(told.getField("onlyHandleKey"), _ONLY_KEY).when(is_elsewhere, _ELSEWHERE)
+
+
+def is_untyped(spec: ReadSpec) -> bool:
+    """Returns whether the table's types come from the configuration alone."""
+    return all(column.wire is Wire.SCALAR for column in spec.schema.columns)
+
+
 def document(spec: ReadSpec) -> Expression:
-    """Returns a message as from `parsed`."""
-    return parsed(within_object(value_text()), _type(spec), spec)
+    """Returns a message as from `parsed`; numbers keep their digits where types are not told."""
+    text = numbers_quoted() if is_untyped(spec) else value_text()
+    return parsed(within_object(text), _type(spec), spec)
 
 
 def rows(document: Expression, spec: ReadSpec, *, may_be_refused: bool = False) -> Rows:
@@ -115,8 +148,10 @@ def rows(document: Expression, spec: ReadSpec, *, may_be_refused: bool = False) 
     is_too_long = F.coalesce(F.size(data) > 2**LINE_BITS, F.lit(False))
     too_long = F.when(is_too_long, f"it holds more than {2**LINE_BITS:,} rows")
     head = F.struct(
-        *(message.getField(name).alias(name) for name in _FIELDS),
-        message.getField("_tidb").getField("commitTs").alias("commitTs"),
+        *(_field(message, name).alias(name) for name in _FIELDS),
+        _whole(message.getField("_tidb").getField("commitTs")).alias("commitTs"),
+        _names(spec).alias("names"),
+        _without_row(message.getField("_tidb")).alias("lost"),
         F.coalesce(
             F.when(F.col("value").isNull(), "it has no value"),
             unread(document),
@@ -132,8 +167,29 @@ def rows(document: Expression, spec: ReadSpec, *, may_be_refused: bool = False) 
     return Rows(head, F.when(has_rows, F.slice(pairs, F.lit(1), F.size(data))))
 
 
+def _field(message: Expression, name: str) -> Expression:
+    return _whole(message.getField(name)) if name == "es" else message.getField(name)
+
+
+def _whole(number: Expression) -> Expression:
+    return number.try_cast(LongType())
+
+
+def _names(spec: ReadSpec) -> Expression:
+    """Returns the names in all rows, and in every row; NULL where types tell them."""
+    if not is_untyped(spec):
+        return F.lit(None).cast("struct<all:array<string>,each:array<string>>")
+    rows = F.from_json(F.get_json_object(value_text(), "$.data"), _NAMED)
+    named = F.transform(rows, F.map_keys)
+    found = F.array_distinct(F.flatten(named))
+    shared = F.filter(found, lambda n: F.forall(named, lambda each: F.array_contains(each, n)))
+    return F.struct(found.alias("all"), shared.alias("each"))
+
+
 def _type(spec: ReadSpec) -> StructType:
     images = ArrayType(_images(spec))
+    number = StringType() if is_untyped(spec) else LongType()
+    told = {"commitTs": number, "onlyHandleKey": BooleanType(), "claimCheckLocation": StringType()}
     return StructType(
         [
             StructField("data", images),
@@ -142,11 +198,11 @@ def _type(spec: ReadSpec) -> StructType:
             StructField("table", StringType()),
             StructField("type", StringType()),
             StructField("isDdl", BooleanType()),
-            StructField("es", LongType()),
+            StructField("es", number),
             StructField("mysqlType", StringType()),
             StructField("sql", StringType()),
             StructField("reject", StringType()),
-            StructField("_tidb", StructType([StructField("commitTs", LongType())])),
+            StructField("_tidb", StructType([StructField(n, type_) for n, type_ in told.items()])),
         ]
     )
 
@@ -186,11 +242,20 @@ def envelope(document: Expression, spec: ReadSpec, *, keeps_replacements: bool) 
         record_key=Image(F.lit(False), lambda _: no_text()),
         source=_source(head, spec),
         ordinal=F.lit(None).cast("bigint"),
-        reject=F.coalesce(_rejection(head, op), replaced),
+        reject=F.coalesce(_rejection(head, op, spec), replaced),
         other_table=_other(head, spec.table),
-        unknown=no_names(),
-        absent=F.when(op.isin(*ROW_OPS), lacks(spec)),
+        unknown=F.when(op.isin(*ROW_OPS), _strange(head, spec)),
+        absent=F.when(op.isin(*ROW_OPS), _lacking(head, spec)),
     )
+
+
+def _strange(head: Expression, spec: ReadSpec) -> Expression:
+    return strange(head.getField("names").getField("all"), spec) if is_untyped(spec) else no_names()
+
+
+def _lacking(head: Expression, spec: ReadSpec) -> Expression:
+    named = head.getField("names").getField("each")
+    return lacking(named, spec) if is_untyped(spec) else lacks(spec)
 
 
 def _replaced(
@@ -268,12 +333,14 @@ def _is_named(head: Expression) -> Expression:
     return F.coalesce((database != "") & (name != ""), F.lit(False))
 
 
-def _rejection(head: Expression, op: Expression) -> Expression:
+def _rejection(head: Expression, op: Expression, spec: ReadSpec) -> Expression:
+    is_typed = F.lit(not is_untyped(spec))
     changes = op.isin(*ROW_OPS, "d")
     return (
         F.when(head.getField("unread").isNotNull(), head.getField("unread"))
         .when(head.getField("type") == ROLLED_BACK, _ROLLED_BACK)
         .when(op.isNull(), "not a message of Canal, or of a type that is not known")
         .when((changes | (op == "t")) & ~_is_named(head), "it does not name its database and table")
-        .when(changes & head.getField("mysqlType").isNull(), "it does not tell its types")
+        .when(changes & head.getField("lost").isNotNull(), head.getField("lost"))
+        .when(is_typed & changes & head.getField("mysqlType").isNull(), _UNTYPED)
     )

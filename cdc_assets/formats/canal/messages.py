@@ -103,6 +103,12 @@ def _sql_types(message: Message) -> dict[str, int]:
     return dict(codes) if all(type(each) is int for each in codes.values()) else {}
 
 
+def is_whole(message: Message) -> bool:
+    """Returns whether it holds its rows, and not only their keys, as TiCDC's large messages do."""
+    told = mapping(message.get("_tidb"))
+    return not (told.get("onlyHandleKey") or told.get("claimCheckLocation"))
+
+
 def described(message: Message, zone: str | None) -> Described | None:
     """Describes the table by the types in a message; None if it has none.
 
@@ -110,7 +116,7 @@ def described(message: Message, zone: str | None) -> Described | None:
         message: of a change.
         zone: of ``timestamp`` values, see `describe_text_table`.
     """
-    types = mapping(message.get("mysqlType"))
+    types = mapping(message.get("mysqlType")) if is_whole(message) else {}
     if not types or not all(isinstance(each, str) for each in types.values()):
         return None
     codes = _sql_types(message)

@@ -1,4 +1,4 @@
-"""Finds values that rows would lose to newer records that lack their column.
+"""Finds values that rows would lose to newer records that lack their column, or do not get.
 
 The fold itself looks for them, as it brings all changes of a key together anyway: a separate look
 would read the batch once more. See `cdc_assets.merge.intake.absent` for the reason.
@@ -72,6 +72,7 @@ def require_none_lost(
     suspects = folded.where(any_of(F.col(f"lacks{i}").isNotNull() for i in columns))
     found = _first(suspects, columns, lambda i: F.col(f"has{i}") < _lacked(i))
     held = {i: c for i, c in columns.items() if _may_be_in_lake(c, plan)}
+    earlier = [folded]
     if plan.head is not None and held:
         keys = suspects.select("key", *(f"lacks{i}" for i in held))
         rows = lake_table(spark, catalog, plan, None)
@@ -85,6 +86,8 @@ def require_none_lost(
         few = sent(keys, suspects.count())
         both = lake.join(few, lake["known_key"] == few["key"])
         older = F.col("known_position").isNull()
+        values = {i: F.when(F.col(f"held{i}"), F.col("known_position")) for i in held}
+        earlier.append(lake.select(*(values[i].alias(f"has{i}") for i in held)))
         found = found.unionByName(
             _first(
                 both,
@@ -96,6 +99,34 @@ def require_none_lost(
     if row is not None:
         at = Coordinate(plan.entry.topic, row["partition"], row["offset"])
         raise _would_be_lost(plan, row["name"], at, is_known=doubt.is_known)
+    if doubt.are_sent and not plan.needs_keys_apart:
+        for rows in earlier:
+            _require_whole(plan, doubt, suspects, rows)
+
+
+def _require_whole(plan: BatchPlan, doubt: Doubt, suspects: DataFrame, rows: DataFrame) -> None:
+    """Checks that no record lacks a column of which an older one, of any row, has a value.
+
+    Args:
+        plan: of the batch.
+        doubt: the columns.
+        suspects: the keys with records that lack one.
+        rows: with ``has0`` …, the positions of values of columns.
+
+    Raises:
+        TerminalError: if one does.
+    """
+    here = {i: column for i, column in enumerate(doubt.columns) if f"has{i}" in rows.columns}
+    first = rows.agg(*(F.min(f"has{i}").alias(f"has{i}") for i in here)).collect()[0]
+    known = {i: column for i, column in here.items() if first[f"has{i}"] is not None}
+    if not known:
+        return
+    begun = {i: F.lit(bytes(first[f"has{i}"])) for i in known}
+    found = _first(suspects, known, lambda i: begun[i] < _lacked(i))
+    row = found.agg(F.min("lost").alias("lost")).collect()[0]["lost"]
+    if row is not None:
+        at = Coordinate(plan.entry.topic, row["partition"], row["offset"])
+        raise _is_not_whole(plan, row["name"], at)
 
 
 def look_through(
@@ -168,3 +199,12 @@ def _would_be_lost(plan: BatchPlan, name: str, at: Coordinate, *, is_known: bool
     else:
         remedy = "configure database:, which tells whether it was dropped or is not published, or "
     return TerminalError(what, where=where, remedy=remedy + ACCEPT)
+
+
+def _is_not_whole(plan: BatchPlan, name: str, at: Coordinate) -> TerminalError:
+    what = f"a record lacks column {name!r}, of which older records have values: it is not whole"
+    remedy = (
+        "let the producer send whole rows (transformations, large messages that are cut); if the "
+        f"source has dropped the column, {ACCEPT}"
+    )
+    return TerminalError(what, where=f"table={plan.entry.table} {at}", remedy=remedy)

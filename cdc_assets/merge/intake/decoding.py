@@ -32,10 +32,13 @@ class Doubt:
     Attributes:
         columns: of the lake.
         is_known: whether the source was asked, and still has them.
+        are_sent: whether a record has every column that its table has then, unless a statement or
+            the catalog tells that it was dropped; else the record's own schema tells it.
     """
 
     columns: tuple[Column, ...]
     is_known: bool
+    are_sent: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,6 +164,13 @@ class TypeSource:
         """Returns whether each record carries its own schema."""
         return self._format.writer(layout, entry.table) is not None
 
+    def sends_columns(self, entry: TableEntry, layout: Layout) -> bool:
+        """Returns whether only a statement or the catalog tells that a column was dropped.
+
+        A record without the column does not hold its row then, unless it is older than the column.
+        """
+        return self._format.tells_statements or not self.has_schemas(entry, layout)
+
     def _scheme(self, samples: Sample) -> Scheme:
         """Returns the scheme of the records, or of the database as long as no record shows it."""
         found = samples.scheme
