@@ -75,7 +75,7 @@ def test_what_the_log_still_holds_is_remembered(pipeline: Make) -> None:
     assert remembered(made) == {2, 3}
     held = (OffsetRange(0, ROWS + 3, ROWS + 11),)
     list(made.replicator().replay_offsets(made.entry(TABLE), held, run_id="replay"))
-    assert sorted(made.by_key(TABLE)) == [4, 5, 6, 7]
+    assert set(made.by_key(TABLE)) == {4, 5, 6, 7}
 
 
 @profiles.in_soak
@@ -153,4 +153,4 @@ def test_it_may_end_in_between(pipeline: Make, point: str) -> None:
         assert remembered(made) == counted, "what was not published counts for nobody"
         made.merge(TABLE)
         assert remembered(made) == {*range(turn, 3 + turn)}
-    assert sorted(made.by_key(TABLE)) == [*range(3 + len(ways), ROWS)]
+    assert set(made.by_key(TABLE)) == {*range(3 + len(ways), ROWS)}
