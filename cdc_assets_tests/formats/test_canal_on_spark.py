@@ -49,6 +49,10 @@ USUALLY_PROTOBUF = pytest.mark.parametrize(
 TYPES = {"id": "int", "name": "varchar(20)"}
 XA = "a prepared transaction was rolled back"
 NAMELESS = "it does not name its database and table"
+UNTYPED = (
+    "it does not tell its types (mysqlType); they are read from the configuration if "
+    "tables.<schema.table>.columns names every column, before the table is made"
+)
 
 
 def flat(kind: str, data: list | None, **more: Any) -> dict[str, Any]:
@@ -89,7 +93,7 @@ def test_what_is_known_of_no_table_stops_each_of_them(spark: Session, fmt: Forma
     found = became(spark, fmt, *(alone(fmt, each) for each in said))
     reasons = [reject for _, reject, _ in found]
     assert reasons[0].startswith(XA)
-    assert reasons[1:] == [NAMELESS, NAMELESS, "it does not tell its types"]
+    assert reasons[1:] == [NAMELESS, NAMELESS, UNTYPED]
 
 
 @USUALLY_JSON
