@@ -34,6 +34,7 @@ from cdc_assets_tests.hostile import (
     hostile_texts,
     within,
 )
+from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.toy.profiles import is_soak
 
 SECONDS = 20 if is_soak() else 5
@@ -107,6 +108,7 @@ def test_patterns_that_only_a_function_knows_have_samples() -> None:
     assert unknown == {*SAMPLES, *OF_OPERATORS}
 
 
+@profiles.in_soak
 @pytest.mark.unit
 def test_every_pattern_of_pythons_takes_time_in_proportion() -> None:
     for found in patterns(PYTHON):
