@@ -29,7 +29,7 @@ _ATTRIBUTE: Final = re.compile(
     r"\s*(?:(?P<word>unsigned|signed|zerofill|binary|ascii|unicode)\b"
     r"|(?:character\s+set|charset)\s+['\"]?(?P<charset>\w+)['\"]?"
     r"|collate\s+['\"]?\w+['\"]?"
-    r"|/\*(?:M?![0-9]*)?\s*(?P<comment>[^*]*?)\s*\*/)",
+    r"|/\*(?:M?![0-9]*+)?+(?P<comment>[^*]*+)\*/)",
     re.IGNORECASE | re.ASCII,
 )
 _ESCAPES: Final = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a"}
@@ -118,7 +118,8 @@ def _attributes(text: str) -> tuple[frozenset[str], tuple[str, ...]]:
     while (match := _ATTRIBUTE.match(text, at)) is not None:
         found |= {match["word"].lower()} if match["word"] else set()
         found |= {f"character set {match['charset'].lower()}"} if match["charset"] else set()
-        remarks += [match["comment"].lower()] if match["comment"] else []
+        comment = (match["comment"] or "").strip()
+        remarks += [comment.lower()] if comment else []
         at = match.end()
     left = text[at:].strip().lower()
     return frozenset(found), (*remarks, *([left] if left else []))
