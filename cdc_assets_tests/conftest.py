@@ -76,7 +76,8 @@ def stack_config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicati
     file = tmp_path_factory.mktemp("stack") / "replication.yaml"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(JARS_VARIABLE, os.environ.get(JARS_VARIABLE, str(CHECKOUT_JARS)))
-        shop = source("shop", **database_of("SHOP_DSN"))
+        told = {"decimal_handling_mode": "string"}  # as the demo's connector is set
+        shop = source("shop", connector=told, **database_of("SHOP_DSN"))
         config = write(file, on_ports(ports, sources={"shop": shop}))
         patch.setenv("SHOP_DSN", stack_of(config).postgres.dsn("shop"))
         yield config

@@ -43,8 +43,8 @@ def shards(pipeline: Callable[..., Pipeline]) -> Callable[..., Pipeline]:
     return start
 
 
-def created(id_: int, name: str, lsn: int) -> Message:
-    return event("c", {"id": id_, "name": name}, lsn, commit=lsn - 1)
+def created(id_: int, name: str, lsn: int, table: str = "public.t") -> Message:
+    return event("c", {"id": id_, "name": name}, lsn, commit=lsn - 1, table=table)
 
 
 def deleted(id_: int, lsn: int) -> list[Message]:
@@ -87,7 +87,7 @@ def test_rows_of_equal_keys_lie_side_by_side_and_change_by_themselves(
 def test_each_is_found_as_a_table_by_itself_and_takes_its_turn(
     shards: Callable[..., Pipeline],
 ) -> None:
-    made = shards([created(1, "a", 10)], [created(1, "A", 10)])
+    made = shards([created(1, "a", 10, ONE)], [created(1, "A", 10, TWO)])
     both = [made.entry(ONE), made.entry(TWO)]
     entries = discover(Services(made.config)).registry
     found = [each for each in entries if each.table.source == made.prefix]

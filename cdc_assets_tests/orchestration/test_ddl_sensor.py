@@ -24,7 +24,7 @@ pytestmark = pytest.mark.stack
 GOLDEN = Path(__file__).parents[1] / "formats" / "golden" / "mariadb_schema_changes.json"
 EVENTS: list[dict[str, Any]] = json.loads(GOLDEN.read_text())
 SHOWN = [
-    "add city; change age",
+    "change age; add city",
     "rename name to called; change called",
     "add more",
     "the table is called shop.persons now",

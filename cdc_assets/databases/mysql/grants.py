@@ -16,7 +16,7 @@ from typing import Final
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.mysql.connection import asked
 from cdc_assets.databases.mysql.dsn import parse_dsn
-from cdc_assets.errors import TerminalError, UnreachableError
+from cdc_assets.errors import LoginRefusedError, TerminalError
 
 _OWN: Final = "SHOW GRANTS"
 _HOSTS: Final = "SELECT Host FROM mysql.user WHERE User = %(user)s"
@@ -87,9 +87,7 @@ def read_grants(dsn: str, user: str) -> Grants | None:
                 return None
             queries = [(_OF, {"user": user, "host": host}) for (host,) in hosts]
             lines = [line for answer in asked(dsn, *queries) for line in answer]
-    except UnreachableError:
-        raise
-    except TerminalError:
+    except (LoginRefusedError, TerminalError):
         return None
     return grants_of(str(line) for (line,) in lines)
 

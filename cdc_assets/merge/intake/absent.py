@@ -9,9 +9,9 @@ only the first is what the source did. In this order:
 2. in the catalog, but not published: the table stops;
 3. otherwise in doubt until the batch is folded: the table stops if a row would lose a value to a
    newer record without the column (`cdc_assets.merge.fold.lost`). Records from before a column
-   was added overwrite none. Where no record's own schema tells that a column was dropped, it also
-   stops at a record of any row that is newer than one with a value of the column: that record does
-   not hold its row, and merging it would store NULL for what the source has.
+   was added overwrite none. Where a statement or the catalog would have told that the column was
+   dropped, it also stops at a record of any row that is newer than one with a value of the column:
+   that record does not hold its row, and merging it would store NULL for what the source has.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class AbsentColumns:
         doubtful = tuple(schema.column(name) for name in names if name not in gone)
         # Without a key, or in a changelog, no row is written twice, so none can lose a value.
         is_in_doubt = bool(doubtful and schema.key and plan.mode is not Mode.CHANGELOG)
-        are_sent = self.types.sends_columns(plan.entry, plan.layout)
+        are_sent = self.types.sends_columns(plan.entry, plan.layout, is_known=verdict.is_known)
         doubt = Doubt(doubtful, verdict.is_known, are_sent) if is_in_doubt else None
         return self.tables.with_absent(schema, dropped, given_up), doubt
 

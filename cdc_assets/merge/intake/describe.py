@@ -164,12 +164,15 @@ class TypeSource:
         """Returns whether each record carries its own schema."""
         return self._format.writer(layout, entry.table) is not None
 
-    def sends_columns(self, entry: TableEntry, layout: Layout) -> bool:
-        """Returns whether only a statement or the catalog tells that a column was dropped.
+    def sends_columns(self, entry: TableEntry, layout: Layout, *, is_known: bool) -> bool:
+        """Returns whether a record without a column does not hold its row.
 
-        A record without the column does not hold its row then, unless it is older than the column.
+        A drop of the column would have been told by a statement, or by the catalog if it was asked
+        (``is_known``). Records with schemas tell it themselves; of others nobody knows.
         """
-        return self._format.tells_statements or not self.has_schemas(entry, layout)
+        if self._format.tells_statements:
+            return True
+        return is_known and not self.has_schemas(entry, layout)
 
     def _scheme(self, samples: Sample) -> Scheme:
         """Returns the scheme of the records, or of the database as long as no record shows it."""
