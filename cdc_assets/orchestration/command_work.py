@@ -14,6 +14,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
@@ -86,6 +87,9 @@ class Work:
 
         def merged(batch: BatchResult) -> None:
             self.progress.advance(task, total_length(batch.ranges))
+            at = self._at(task)
+            if at.total is not None and at.completed > at.total:  # more came meanwhile
+                self.progress.update(task, total=at.completed)
             self._say_progress(task)
 
         return merged
@@ -111,11 +115,14 @@ class Work:
         """Prints a line where no bar is shown: in a file or a pipe."""
         if self.progress.console.is_terminal:
             return
-        at = self.progress.tasks[self.progress.task_ids.index(task)]
+        at = self._at(task)
         of = "" if at.total is None else f" of {at.total:,.0f}"
         self.progress.console.print(
             Text(f"{at.fields['table']}: {at.completed:,.0f}{of} changes merged"), soft_wrap=True
         )
+
+    def _at(self, task: TaskID) -> Task:
+        return self.progress.tasks[self.progress.task_ids.index(task)]
 
 
 @contextmanager

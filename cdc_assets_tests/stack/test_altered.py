@@ -113,6 +113,7 @@ def altered(
 def test_each_statement_is_followed(altered: Replicated, spark: Session) -> None:
     merging = Merging(altered, spark)
     RegistryFile(altered.config.registry).add([altered.entry(name) for name in NAMES])
+    in_sync = ["  in sync"]
     for step, statements in STEPS.items():
         if step in STEPS_IN_SOAK and not profiles.is_soak():
             continue
@@ -121,4 +122,7 @@ def test_each_statement_is_followed(altered: Replicated, spark: Session) -> None
         if step in PENDING:
             assert f"  {PENDING[step]}" in schema_diff(altered.config, "people").lines
         merging.require_equal(*NAMES, ignoring=["score"] if "dropped" in step else [])
-        assert schema_diff(altered.config, "people").lines[1:] == ("  in sync",), step
+        if step == "wider types":  # PostgreSQL wrote the table anew: USING may have changed values
+            in_sync = ["  rows may differ from the source's"]
+        found = schema_diff(altered.config, "people").lines[1:]
+        assert [line.partition(", since")[0] for line in found] == in_sync, step
