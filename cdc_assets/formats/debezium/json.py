@@ -203,8 +203,7 @@ class DebeziumJson(Format):
         self, raw: DataFrame, layout: Layout, table: TableName, writers: Mapping[int, str]
     ) -> DataFrame:
         """Numbers the records; of a known schema they lose its text."""
-        records = self._records(layout)
-        return records.numbered(records.plain(raw), writers)
+        return self._records(layout).numbered(raw, writers)
 
     def schema_carrier(self, layout: Layout) -> Expression:
         """Returns the schema alone, in an object of its own."""

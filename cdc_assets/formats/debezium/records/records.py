@@ -18,6 +18,7 @@ from cdc_assets.formats.record_json import PAYLOAD, is_readable, value_text
 from cdc_assets.formats.spec import ReadSpec
 
 _NOTHING: Final = "null"
+_NO_PAYLOAD: Final = f'"{PAYLOAD}":{_NOTHING}}}'.encode()
 _NO_SCHEMA: Final = "it has no schema, and other columns than the table"
 
 
@@ -59,12 +60,12 @@ class Records(ABC):
         return None if self._schemas is None else self._schemas.writer()
 
     def numbered(self, raw: DataFrame, writers: Mapping[int, str]) -> DataFrame:
-        """Adds the number of the records' schema; in a dialect without, returns them unchanged."""
-        return raw if self._schemas is None else self._schemas.numbered(raw, writers)
+        """Adds the number of the records' schema, and makes values `plain`."""
+        return self.plain(raw) if self._schemas is None else self._schemas.numbered(raw, writers)
 
     def plain(self, raw: DataFrame) -> DataFrame:
         """Takes a schema that is null from around values, as this dialect has them."""
-        return unwrapped(raw, is_inline=self.is_inline)
+        return raw.withColumn("value", unwrapped(is_inline=self.is_inline))
 
     def is_nothing(self, document: Expression) -> Expression:
         """Returns whether a record's value says that it has none: ``null``, after any schema.
@@ -75,7 +76,7 @@ class Records(ABC):
         if self._schemas is None:
             said = F.trim(value_text()) == _NOTHING
         else:
-            said = self._schemas.rest() == f'{{"{PAYLOAD}":{_NOTHING}}}'
+            said = F.endswith(F.col("value"), F.lit(_NO_PAYLOAD))
         return is_readable(document) & document.getField(PAYLOAD).isNull() & said
 
     def unlike(self, path: str, is_row: Expression, spec: ReadSpec) -> Expression:

@@ -20,8 +20,8 @@ _MOST_FRONTS: Final = 8
 """Each is sent with every statement, and each record is compared with one after another."""
 _LONGEST: Final = 2**31 - 1
 
-_NO_SCHEMA: Final = (b'{"schema":null,', b'{"schema": null,')
-_BEFORE_PAYLOAD: Final = r'^\{"schema": ?null,\s*+"payload":\s*+'
+_AROUND_PLAIN: Final = (b'{"schema":null,"payload":', b'{"schema": null, "payload": ')
+"""What is around a value without a schema, as Java's and Python's writers of JSON have it."""
 
 
 class Schemas(ABC):
@@ -40,8 +40,12 @@ class Schemas(ABC):
         return F.when(self.text().isNotNull(), F.xxhash64(self.text()))
 
     def numbered(self, raw: DataFrame, writers: Mapping[int, str]) -> DataFrame:
-        """Adds the number of the records' schema in ``writer``, see `Format.numbered`."""
-        return raw.withColumn("writer", self.writer())
+        """Adds the number of the records' schema in ``writer``, see `Format.numbered`.
+
+        The number is that of the value as it was: Spark puts the expressions of columns in place of
+        their names where it filters by the number.
+        """
+        return raw.withColumns({"writer": self.writer(), "value": unwrapped(is_inline=True)})
 
     def alone(self) -> Expression:
         """Returns the record without its payload; NULL if the schema is longer than any table's."""
@@ -81,7 +85,8 @@ class AroundValue(Schemas):
         rest = F.concat(F.lit(b"{"), _by_number(rests))
         told = raw.withColumn("known", first)
         writer = F.coalesce(known, self.writer())
-        return told.withColumns({"writer": writer, "value": F.coalesce(rest, value)})
+        plain = F.coalesce(rest, unwrapped(is_inline=True))
+        return told.withColumns({"writer": writer, "value": plain})
 
     def is_plain(self) -> Expression:
         """Returns whether it has the layout of `cdc_assets.formats.debezium.inline`."""
@@ -115,25 +120,25 @@ class InData(Schemas):
         )
 
 
-def unwrapped(raw: DataFrame, *, is_inline: bool) -> DataFrame:
-    """Takes the schema from ``{"schema": null, "payload": …}``, whose payload is an object or null.
+def unwrapped(*, is_inline: bool) -> Expression:
+    """Returns a value without ``{"schema": null, "payload": …}`` around an object or null.
 
     A converter with schemas writes it around values without one. A row with two columns of these
     names is not mistaken for it, unless its payload is an object.
 
     Args:
-        raw: the records.
         is_inline: whether the dialect has its values in ``{"payload": …}``.
     """
     value = F.col("value")
-    after = F.length(F.regexp_extract(value_text(), _BEFORE_PAYLOAD, 0))
-    inner = F.substring(value, after + 1, F.octet_length(value) - after - 1)
-    is_value = F.startswith(inner, F.lit(b"{")) | (inner == F.lit(b"null"))
-    is_around = (after > 0) & F.endswith(value, F.lit(b"}")) & is_value
-    kept = F.concat(F.lit(b'{"payload":'), inner, F.lit(b"}")) if is_inline else inner
-    begins = F.startswith(value, F.lit(_NO_SCHEMA[0])) | F.startswith(value, F.lit(_NO_SCHEMA[1]))
-    plain = F.when(begins & is_around, kept).otherwise(value)
-    return raw.withColumn("value", plain)
+
+    def case(front: bytes) -> tuple[Expression, Expression]:
+        is_object = F.startswith(value, F.lit(front + b"{")) & F.endswith(value, F.lit(b"}"))
+        length = F.octet_length(value) - len(front) - 1
+        inner = F.substring(value, F.lit(len(front) + 1), length)
+        kept = F.concat(F.lit(b'{"payload":'), inner, F.lit(b"}")) if is_inline else inner
+        return is_object | (value == F.lit(front + b"null}")), kept
+
+    return _by_number(map(case, _AROUND_PLAIN)).otherwise(value)
 
 
 def _fronts(writers: Mapping[int, str]) -> dict[int, bytes]:
