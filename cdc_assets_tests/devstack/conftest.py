@@ -4,16 +4,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from cdc_assets.devstack.shop.connector import CONNECTOR, connector_config
+from cdc_assets.devstack.shop.connector import CONNECTOR, EXACT_NUMBERS, connector_config
 from cdc_assets.devstack.shop.database import prepare_shop
 from cdc_assets.devstack.stack import LocalStack
 
 
 @pytest.fixture(scope="session")
 def shop_dsn(stack: LocalStack) -> Iterator[str]:
-    """The shop, with its connector registered."""
+    """The shop, with its connector registered, which writes numbers as the demo's does."""
     dsn = stack.postgres.dsn("shop")
     prepare_shop(dsn)
-    stack.register_connector(CONNECTOR, connector_config(stack.layout))
+    stack.register_connector(CONNECTOR, connector_config(stack.layout) | EXACT_NUMBERS)
     yield dsn
     stack.connect.unregister(CONNECTOR)

@@ -26,6 +26,7 @@ from cdc_assets.devstack.part import Part
 from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.lake import Lake
 from cdc_assets.log.kafka import KafkaLog
+from cdc_assets_tests.canaries import shown_by, shown_in
 from cdc_assets_tests.elsewhere.cluster import TOKEN_VARIABLE, Cluster, spark_cluster
 from cdc_assets_tests.elsewhere.front import Plan
 from cdc_assets_tests.elsewhere.lake import LakeElsewhere, lake_elsewhere
@@ -247,13 +248,11 @@ def kill(part: Part) -> None:
 
 
 def shows_no_secret(world: World) -> None:
-    """Neither what the commands printed nor what Dagster keeps of them."""
+    """Neither what the commands printed nor what Dagster keeps of them, nor a list of processes."""
     given = [*world.lake.secrets.values(), world.lake.front.secret, world.cluster.server.token]
-    for file in world.own.instance.rglob("*"):
-        if file.is_file():
-            content = file.read_bytes()
-            shown = [name for name in given if name.encode() in content]
-            assert not shown, f"{file} shows a secret"
+    assert shown_in(world.own.instance, given) == []
+    running = [part.running for part in (*world.cluster.workers, world.cluster.server)]
+    assert shown_by([each.pid for each in running if each is not None], given) == []
 
 
 def test_nobody_gets_in_without_a_login(world: World) -> None:

@@ -1,7 +1,8 @@
 """What is wrong outside is named, with its address and a remedy, and stops only what it must.
 
-Each row value and each secret here holds a canary; none may appear in anything that the
-commands print or store.
+Each row value and each secret here holds a canary: of the database, Kafka, the schema registry,
+Spark and the webhook. None may appear in anything that the commands print or store, in a log of the
+stack, or in a list of processes.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from typing import Any
 import pytest
 import yaml
 from confluent_kafka import TopicPartition
+from pyspark.errors import PySparkException
 
 from cdc_assets.config import ReplicationConfig, load_config
+from cdc_assets.devstack.configured import stack_of
 from cdc_assets.registry import RegistryFile
+from cdc_assets_tests.canaries import shown_by, shown_in
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 
@@ -31,6 +35,21 @@ CANARY = "canary-5e1d"
 SECRET = "canary-s3cr3t"
 NOWHERE = "127.0.0.1:1"
 DEAD_DSN = f"postgresql://shop:{SECRET}@{NOWHERE}/shop?connect_timeout=3"
+SECRETS = {
+    "DEAD_DSN": DEAD_DSN,
+    "DEAD_TOKEN": SECRET,
+    "KAFKA_PASSWORD": f"{SECRET}-of-kafka",
+    "REGISTRY_PASSWORD": f"{SECRET}-of-the-registry",
+    "WEBHOOK": f"http://{NOWHERE}/hooks/{SECRET}",
+}
+LOGIN = {
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "u",
+    "sasl.password": {"env": "KAFKA_PASSWORD"},
+}
+REGISTRY = {
+    "url": f"http://{NOWHERE}", "username": "u", "password": {"env": "REGISTRY_PASSWORD"},
+}  # fmt: skip
 
 
 @dataclass
@@ -47,7 +66,10 @@ class User:
         assert path is not None
         self.config = path.with_name(f"{path.stem}-user.yaml")
         registry = {"registry": str(self.instance / "registry.json")}
-        document = {**yaml.safe_load(path.read_text()), **registry, **self.changes}
+        document = {**yaml.safe_load(path.read_text()), **registry}
+        document["alerts"] = {"webhook": {"env": "WEBHOOK"}}
+        document["kafka"] = {**document["kafka"], "properties": LOGIN}
+        document |= self.changes
         self.config.write_text(yaml.safe_dump(document))
 
     def types(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -56,8 +78,7 @@ class User:
             **os.environ,
             "CDC_ASSETS_CONFIG": str(self.config),
             "DAGSTER_HOME": str(self.instance),
-            "DEAD_DSN": DEAD_DSN,
-            "DEAD_TOKEN": SECRET,
+            **SECRETS,
         }
         done = subprocess.run(
             [sys.executable, "-m", *arguments],
@@ -81,12 +102,13 @@ class User:
         registry.add([self.pipeline.entry(f"public.{table}") for table in tables])
 
     def require_discreet(self) -> None:
-        """No canary in what was printed, and in no file of the instance."""
-        files = [path for path in self.instance.rglob("*") if path.is_file()]
-        written = {str(path): path.read_bytes() for path in files}
-        written |= {f"output {n}": text.encode() for n, text in enumerate(self.printed)}
-        for canary in (CANARY, SECRET):
-            assert [name for name, text in written.items() if canary.encode() in text] == []
+        """No canary in what was printed, in a file of the instance, in a log, on a command line."""
+        canaries, stack = (CANARY, SECRET), stack_of(self.pipeline.base)
+        assert [n for n, text in enumerate(self.printed) if any(c in text for c in canaries)] == []
+        for folder in (self.instance, stack.layout.log("spark").parent):
+            assert shown_in(folder, canaries) == []
+        running = [part.running for part in stack.parts]
+        assert shown_by([each.pid for each in running if each is not None], canaries) == []
 
 
 @pytest.fixture
@@ -139,7 +161,7 @@ def events(first: int, last: int, table: str = "good") -> list[Message]:
 @pytest.mark.parametrize(
     ("part", "changes"),
     [
-        ("Kafka", {"kafka": {"bootstrap_servers": NOWHERE}}),
+        ("Kafka", {"kafka": {"bootstrap_servers": NOWHERE, "properties": LOGIN}}),
         ("catalog", {"lake": {"catalog": {"type": "rest", "uri": f"http://{NOWHERE}"},
                               "warehouse": "nowhere"}}),
         ("Spark", {"spark": {"remote": f"sc://{NOWHERE}", "token": {"env": "DEAD_TOKEN"}}}),
@@ -242,3 +264,39 @@ def test_offsets_below_the_logs_start_stop_the_table_and_name_the_lost_range(
     assert table["state"] == "FAILING"
     assert table["last_error"]["needs_person"] is True
     assert table["offsets"] == {"0": 10}
+
+
+def test_a_schema_registry_that_does_not_answer_is_named_with_its_address(
+    user: Callable[..., User],
+) -> None:
+    one = user(format="debezium-avro", schema_registry=REGISTRY)
+    one.pipeline.create_topic("public.good")
+    one.pipeline.produce("public.good", [Message(b"\0\0\0\0\1", b"\0\0\0\0\1" + CANARY.encode())])
+    one.register("good")
+    done = one.replicate()
+    assert done.returncode == 1
+    assert NOWHERE in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_spark_logs_no_password_that_its_reader_of_kafka_is_given(
+    user: Callable[..., User],
+) -> None:
+    """Not when it reads, nor when it fails to."""
+    one = user(tables=TYPED)
+    topic = one.pipeline.create_topic("public.good")
+    one.pipeline.produce("public.good", events(1, 3))
+    login = {
+        "kafka.bootstrap.servers": one.pipeline.config.kafka.bootstrap_servers,
+        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule "
+        f'required username="u" password="{SECRETS["KAFKA_PASSWORD"]}";',
+    }
+    for offset, fails in ((0, False), (9, True)):
+        reader = one.pipeline.spark().read.format("kafka").options(**login).options(
+            subscribe=topic, startingOffsets=json.dumps({topic: {"0": offset}}),
+        )  # fmt: skip
+        if fails:
+            with pytest.raises(PySparkException):
+                reader.load().collect()
+        else:
+            assert len(reader.load().collect()) == 3
