@@ -10,6 +10,7 @@ import pytest
 from cdc_assets_tests.soak import covered, ledger
 from cdc_assets_tests.soak.ledger import Passed
 from cdc_assets_tests.soak.plan import Group, Part, State, group, in_order
+from cdc_assets_tests.soak.plugin import Soak
 from cdc_assets_tests.workers import TESTS
 
 pytestmark = pytest.mark.unit
@@ -42,6 +43,11 @@ def test_what_never_passed_comes_first_then_what_has_changed_then_the_oldest() -
     assert [each.name for each in in_order(groups)] == [
         "never", "changed", "same and old", "same and new",
     ]  # fmt: skip
+
+
+def test_a_part_may_be_among_plugins_of_which_those_of_other_folders_are_left_out() -> None:
+    one, two = Soak(Part(1, 2), 1), Soak(Part(1, 2), 1)
+    assert {one, two} - {one} == {two}, "as pytest does for folders with a conftest.py"
 
 
 def test_a_group_is_as_old_as_its_oldest_pass() -> None:

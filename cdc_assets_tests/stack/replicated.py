@@ -143,6 +143,11 @@ class Replicated:
         """All of them, oldest first."""
         return list(reversed(Lake(self.config).history(self.entry(table).target, 100_000)))
 
+    def has_column(self, table: str, name: str) -> bool:
+        """Whether the lake's table has it."""
+        state = Lake(self.config).state(self.entry(table).target)
+        return state is not None and name in {column.name for column in state.columns}
+
     def require_tiled(self, *tables: str) -> None:
         """Each publish begins where the one before ended: from the log's begin to its end."""
         marks = KafkaLog(self.config.kafka.librdkafka()).watermarks(
