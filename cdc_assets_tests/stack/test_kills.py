@@ -62,6 +62,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Replicated]
         stack.up()
         dsn = new_database(stack, "kills", *MAKE, WHOLE_ROWS)
         with replicated(stack, base, "kills", dsn, debezium=inline) as found:
+            found.log.touch()
             yield found
     finally:
         stack.down()
