@@ -78,7 +78,7 @@ class AlertBook:
         return cls(beside(registry_url, "alerts.json"))
 
     def load(self) -> Known:
-        """Returns the recorded alerts, with what this process remembers that is not recorded.
+        """Returns the alerts that this process has saved, or else those that are recorded.
 
         None if there is no document, or an invalid one.
         """
@@ -89,16 +89,17 @@ class AlertBook:
         return {**recorded, **{key: _as_begun(mine[key], recorded.get(key)) for key in mine}}
 
     def save(self, known: Known) -> None:
-        """Writes the document; remembers its content for as long as that is not possible."""
+        """Writes the document, and remembers its content: the document may go away later."""
+        self._remembered = known
         try:
             if not self._was_read:
                 raise self._unreachable()
             with effect("alerts: write"):
                 replace_file(self._files, self._path, json.dumps(_document(known)).encode())
         except (OSError, UnreachableError):
-            self.problem, self._remembered = self._unreachable(), known
+            self.problem = self._unreachable()
         else:
-            self.problem = self._remembered = None
+            self.problem = None
 
     def _recorded(self) -> Known:
         try:
