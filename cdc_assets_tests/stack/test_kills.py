@@ -73,6 +73,8 @@ def test_whatever_is_killed_every_table_equals_its_source_twice(
 ) -> None:
     started, killed, rng = time.monotonic(), Counter[str](), random.Random(SEED)
     work = Workload(own.dsn, SEED, may_drop=lambda name: own.has_column("people", name))
+    with work.running():
+        work.goes_on(200)
     own.wait_until_delivered()
     first = time.monotonic()
     caught_up(own)
