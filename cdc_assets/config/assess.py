@@ -28,7 +28,7 @@ FINDINGS: Final = frozenset({
     "table_unknown", "tables_unseen", "times_cut", "topic_missing", "topic_settings",
     "transactions_dropped", "transformations", "truncates_skipped", "types_guessed", "unlogged",
     "unpublished_column", "unsigned_as_long", "updates_looked_up", "values_not_convertible",
-    "values_out_of_range", "values_unseen", "wal_level", "warehouse", "years_moved",
+    "values_out_of_range", "values_unseen", "wal_level", "warehouse", "years_moved", "years_stop",
 })  # fmt: skip
 """The names of all findings."""
 

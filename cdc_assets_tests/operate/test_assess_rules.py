@@ -84,6 +84,7 @@ MARIADB = {
     **{k: v for k, v in POSTGRES.items() if not k.startswith(("slot", "publication", "plugin"))},
     "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
     "enable.time.adjuster": "false",
+    "driver.yearIsDateType": "false",
     "bigint.unsigned.handling.mode": "precise",
 }
 UNWRAP = {
@@ -290,6 +291,7 @@ def test_a_connector_as_it_is_documented_has_no_finding(settings: dict[str, str]
         ),
         (POSTGRES, {"heartbeat.interval.ms": "0"}, "heartbeat", "PARTIAL"),
         (MARIADB, {"enable.time.adjuster": "true"}, "years_moved", "PARTIAL"),
+        (MARIADB, {"driver.yearIsDateType": "true"}, "years_stop", "PARTIAL"),
         (MARIADB, {"include.schema.changes": "false"}, "schema_changes_off", "PARTIAL"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -46,6 +46,7 @@ BAD = (
 EXPECTED = {**MARIADB_SETTINGS, **EXACT, **EXACT_DATES}
 SETTINGS = {
     "enable.time.adjuster": "true",
+    "driver.yearIsDateType": "true",
     "include.schema.changes": "false",
     "bigint.unsigned.handling.mode": "long",
     "snapshot.mode": "initial",
@@ -56,7 +57,7 @@ SETTINGS = {
     "provide.transaction.metadata": "false",
 }
 SEEDED = {
-    ("years_moved", ""), ("schema_changes_off", ""), ("modes_differ", ""),
+    ("years_moved", ""), ("years_stop", ""), ("schema_changes_off", ""), ("modes_differ", ""),
     ("truncates_skipped", ""), ("errors_tolerated", ""), ("columns_left_out", ""),
     ("conversion_failures", ""), ("nulls_replaced", "defaulted.name"),
     ("nulls_replaced", "fine.name"), ("no_transactions", "keyless"),

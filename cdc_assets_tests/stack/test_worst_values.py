@@ -56,7 +56,7 @@ POSTGRES: Columns = {
     "price": Worst("numeric(10,2)", ("-99999999.99",), ("'NaN'",)),
     "wide": Worst("numeric(38,10)", ("0.0000000001",), ("'NaN'",)),
     "any_number": Worst("numeric", ("'NaN'", "'Infinity'", "'-Infinity'", "1e-300")),
-    "prices": Worst("numeric(10,2)[]", ("'{}'", "'{NULL}'"), ("'{1.5,NaN}'",)),
+    "prices": Worst("numeric(10,2)[]", ("'{}'", "'{NULL}'")),  # a NaN stops it: docs/sources
     "cash": Worst("money", ("'-92233720368547758.08'",)),
     "a_real": Worst("real", ("'NaN'", "'-Infinity'")),
     "a_double": Worst("float8", ("'NaN'", "'Infinity'", "5e-324")),

@@ -19,8 +19,9 @@ EXACT = {"event.converting.failure.handling.mode": "fail"}
 """A value that Debezium cannot convert stops the connector, instead of becoming NULL."""
 EXACT_NUMBERS = {"decimal.handling.mode": "string"}
 """For PostgreSQL's connector: a NaN arrives as a word, instead of stopping the connector."""
-EXACT_DATES = {"enable.time.adjuster": "false"}
-"""For MariaDB's connector: the years 0 to 99 stay unchanged."""
+EXACT_DATES = {"enable.time.adjuster": "false", "driver.yearIsDateType": "false"}
+"""For MariaDB's connector: the years 0 to 99 stay unchanged, and a ``year`` of 0 does not stop the
+snapshot, as its driver makes a date of it otherwise."""
 
 
 def connector_config(

@@ -14,6 +14,7 @@ from cdc_assets.operate.assess.finding import Finding, Place, Verdict
 
 _ANY: Final[frozenset[Kind | None]] = frozenset({None, *get_args(Kind)})
 _BINLOG: Final[frozenset[Kind | None]] = frozenset({"mysql", "mariadb"})
+_MARIADB: Final[frozenset[Kind | None]] = frozenset({"mariadb"})
 _POSTGRES: Final[frozenset[Kind | None]] = frozenset({"postgres"})
 _SQLSERVER: Final[frozenset[Kind | None]] = frozenset({"sqlserver"})
 _ORACLE: Final[frozenset[Kind | None]] = frozenset({"oracle"})
@@ -171,6 +172,11 @@ LOSSY: Final = (
         "years_moved", "enable.time.adjuster", "true", _is("true"),
         "dates of the years 0 to 99 arrive as 1970 to 2069",
         "set enable.time.adjuster=false", _BINLOG,
+    ),
+    Lossy(
+        "years_stop", "driver.yearIsDateType", "true", _is("true"),
+        "a year of 0 stops its snapshot, and with it all of its tables",
+        "set driver.yearIsDateType=false", _MARIADB,
     ),
     Lossy(
         "schema_changes_off", "include.schema.changes", "true", _is("false"),
