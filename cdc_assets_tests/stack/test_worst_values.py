@@ -43,15 +43,18 @@ class Worst:
     Attributes:
         kept: that the lake has.
         refused: whose records are rejected.
+        later: likewise, but a snapshot of the connector has another value: docs/sources.
     """
 
     type: str
     kept: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
 
 
 Columns = Mapping[str, Worst]
-_DAYS = ("'infinity'", "'-infinity'", "'0044-03-15 BC'")
+_BEFORE = "'0044-03-15 BC'"
+_DAYS = ("'infinity'", "'-infinity'")
 POSTGRES: Columns = {
     "price": Worst("numeric(10,2)", ("-99999999.99",), ("'NaN'",)),
     "wide": Worst("numeric(38,10)", ("0.0000000001",), ("'NaN'",)),
@@ -60,10 +63,10 @@ POSTGRES: Columns = {
     "cash": Worst("money", ("'-92233720368547758.08'",)),
     "a_real": Worst("real", ("'NaN'", "'-Infinity'")),
     "a_double": Worst("float8", ("'NaN'", "'Infinity'", "5e-324")),
-    "a_day": Worst("date", ("'9999-12-31'",), (*_DAYS, "'5874897-12-31'")),
-    "a_stamp": Worst("timestamp", (), (*_DAYS, "'294276-12-31 23:59:59.999999'")),
-    "a_stamp_ms": Worst("timestamp(3)", (), (*_DAYS, "'294276-12-31'")),
-    "a_moment": Worst("timestamptz", (), (*_DAYS, "'294276-12-31 23:59:59+00'")),
+    "a_day": Worst("date", ("'9999-12-31'",), (*_DAYS, "'5874897-12-31'"), (_BEFORE,)),
+    "a_stamp": Worst("timestamp", (), (*_DAYS, _BEFORE, "'294276-12-31 23:59:59.999999'")),
+    "a_stamp_ms": Worst("timestamp(3)", (), (*_DAYS, _BEFORE, "'294276-12-31'")),
+    "a_moment": Worst("timestamptz", (), (*_DAYS, _BEFORE, "'294276-12-31 23:59:59+00'")),
     "a_time": Worst("time", ("'24:00:00'",)),
     "a_timetz": Worst("timetz", ("'00:00:00+15:59'", "'23:59:59.999999-15:59'")),
     "a_span": Worst("interval", ("'178000000 years'", "'-2147483648 days'")),
@@ -107,12 +110,16 @@ TYPES = ("CREATE TYPE mood AS ENUM ('ok', '')", "CREATE TYPE pair AS (a int, b t
 
 
 def rows(columns: Columns, start: int) -> tuple[list[str], dict[int, str], dict[int, str]]:
-    """Statements that insert each value; the ids of those kept, and of those refused."""
+    """Statements that insert each value; the ids of those kept, and of those refused.
+
+    ``start``: the first id; 0 for rows that a snapshot reads.
+    """
     made: list[str] = []
     kept: dict[int, str] = {}
     refused: dict[int, str] = {}
     for name, worst in columns.items():
-        for ids, values in ((kept, worst.kept), (refused, worst.refused)):
+        none = worst.refused + (worst.later if start else ())
+        for ids, values in ((kept, worst.kept), (refused, none)):
             for value in values:
                 number = start + len(made)
                 ids[number] = name

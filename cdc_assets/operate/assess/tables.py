@@ -302,7 +302,10 @@ def _not_number(place: Place, connector: Connector | None) -> Finding:
 
 
 def _out_of_range(place: Place, problem: str, table: Table) -> Finding:
-    impact = "no table of Iceberg can hold it for every reader: its records are refused"
+    impact = (
+        "no table of Iceberg can hold it for every reader: its records are refused; a date before "
+        "the year 1 arrives as one after it from the connector's snapshot"
+    )
     remedy = "store such values otherwise at the source, or set bad_records: quarantine"
     make = no if table.rejects_stop else yes_but
     return make("values_out_of_range", place, problem, impact, remedy)
