@@ -42,11 +42,8 @@ SECRETS = {
     "REGISTRY_PASSWORD": f"{SECRET}-of-the-registry",
     "WEBHOOK": f"http://{NOWHERE}/hooks/{SECRET}",
 }
-LOGIN = {
-    "sasl.mechanism": "PLAIN",
-    "sasl.username": "u",
-    "sasl.password": {"env": "KAFKA_PASSWORD"},
-}
+LOGIN = {"ssl.key.password": {"env": "KAFKA_PASSWORD"}}
+"""A secret of Kafka's clients that a Kafka without TLS does not ask for."""
 REGISTRY = {
     "url": f"http://{NOWHERE}", "username": "u", "password": {"env": "REGISTRY_PASSWORD"},
 }  # fmt: skip
