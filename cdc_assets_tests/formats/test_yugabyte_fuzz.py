@@ -102,6 +102,7 @@ def test_decoding_any_record_raises_nothing(spark: Any, record_type: str, inline
     nothing = {offset for offset, (_, value) in enumerate(given) if value == b"null"}
     left = {row["offset"] for row in found if row["op"] == "tombstone"}
     assert left - nothing == set(), "a JSON null is a tombstone, and nothing else here is one"
+    assert all(row["reject"] for row in found if row["offset"] in nothing - left)
     changes = [row for row in found if not row["reject"] and row["offset"] not in nothing]
     assert all(row["op"] in {"c", "r", "u", "d"} for row in changes)
     assert all(row["key"]["id"] is not None for row in changes)

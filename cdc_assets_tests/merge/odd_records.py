@@ -98,6 +98,7 @@ _VALUES: Final[dict[str, str | bytes]] = {
     "a number": "1",
     "a number of 10,000 digits": _DIGITS,
     "NaN": "NaN",
+    "payload: null": '{"payload":null}',
 }
 _IN_COLUMNS: Final = {
     ("name", "nested lists"): _LISTS,

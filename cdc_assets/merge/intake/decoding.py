@@ -33,7 +33,7 @@ class Doubt:
         columns: of the lake.
         is_known: whether the source was asked, and still has them.
         are_sent: whether a record has every column that its table has then, unless a statement or
-            the catalog tells that it was dropped; else the record's own schema tells it.
+            the catalog tells that it was dropped; else the record's own schema does, or nothing.
     """
 
     columns: tuple[Column, ...]
