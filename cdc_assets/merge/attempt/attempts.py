@@ -11,7 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import ConflictError, CutShortError, TerminalError
+from cdc_assets.errors import (
+    ConflictError,
+    CutShortError,
+    LoginRefusedError,
+    TerminalError,
+    TransientError,
+)
 from cdc_assets.merge.apply.multiset import MissingRowError
 from cdc_assets.merge.attempt.completion import Completion
 from cdc_assets.merge.attempt.connections import Connections
@@ -36,6 +42,8 @@ from cdc_assets.merge.statements.deadline import Limits, Watch
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.upkeep import Upkeep
 from cdc_assets.registry import TableEntry
+
+_WHATEVER_IS_READ = (ConflictError, CutShortError, LoginRefusedError)
 
 
 class Attempts:
@@ -118,12 +126,17 @@ class Attempts:
 
     @contextmanager
     def _kept_from_failures(self, entry: TableEntry) -> Iterator[None]:
-        """Forgets the topic's shared reading after a failure, as that may be its cause."""
+        """Forgets the topic's shared reading after a failure, as that may be its cause.
+
+        After one that may pass by itself, the next try reads fewer records at once.
+        """
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             if self.shared is not None:
                 self.shared.forget(entry)
+            if isinstance(error, TransientError) and not isinstance(error, _WHATEVER_IS_READ):
+                self._records.failures[entry.topic] += 1
             raise
 
     # ── plans and changes alone ──────────────────────────────────────────────────────────

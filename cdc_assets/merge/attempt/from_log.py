@@ -132,6 +132,7 @@ class FromLog:
             shared.found_keys_apart(plan)
         if share is not None:
             done = replace(done, figures=done.figures.with_others(share.others))
+        records.failures.pop(plan.entry.topic, None)
         spent = {**steps.seconds, **execution.steps.seconds}
         if done.published is not None:
             finish = spent.get("append rows", 0.0) + spent.get("publish", 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -13,7 +14,7 @@ from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.formats.by_table import Apart, set_apart, whose_are
 from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge.attempt.means import Means
-from cdc_assets.merge.intake.read import WITH_HEADERS, read_ranges
+from cdc_assets.merge.intake.read import WITH_HEADERS, fewer_at_once, read_ranges
 from cdc_assets.merge.intake.shared_reading import Share, SharedReadings
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.steps import Steps
@@ -29,9 +30,11 @@ class Records:
 
     Attributes:
         means: of the tries.
+        failures: by topic, the number of those that may pass since a batch of it was merged.
     """
 
     means: Means
+    failures: Counter[str] = field(default_factory=Counter[str])
     _apart: dict[_Place, Apart] = field(default_factory=dict["_Place", Apart])
 
     def own(self, plan: BatchPlan, ranges: tuple[OffsetRange, ...]) -> DataFrame:
@@ -92,6 +95,7 @@ class Records:
             ranges: half-open, one per partition, none empty.
         """
         options = self.means.config.kafka.spark_options()
+        options |= fewer_at_once(self.failures[plan.entry.topic])
         if self.means.planner.format(plan.entry).reads_headers(plan.layout):
             options = {**options, **WITH_HEADERS}
         return read_ranges(self.means.session(), plan.entry.topic, ranges, options)

@@ -10,8 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc_assets.changes.offsets import OffsetRange
 
+_AT_ONCE: Final = "kafka.max.poll.records"
+_USUALLY: Final = 5000
 FETCH_OPTIONS: Final = {
-    "kafka.max.poll.records": "5000",
+    _AT_ONCE: str(_USUALLY),
     "kafka.fetch.max.bytes": str(4 << 20),
     "kafka.max.partition.fetch.bytes": str(4 << 20),
     "kafka.receive.buffer.bytes": "-1",
@@ -31,6 +33,15 @@ seconds of a server that is still warming up."""
 
 WITH_HEADERS: Final = {"includeHeaders": "true"}
 """The option for one more column: ``headers``."""
+
+
+def fewer_at_once(failures: int) -> dict[str, str]:
+    """Returns the options of a read after a batch has failed so often.
+
+    Kafka's client decompresses as many records as it may return at once, whatever they grow to: the
+    records may be what ended the Spark server. With fewer of them a backlog takes longer to read.
+    """
+    return {_AT_ONCE: str(max(1, _USUALLY >> 5 * failures))} if failures else {}
 
 
 def read_ranges(

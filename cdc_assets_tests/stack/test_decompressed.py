@@ -1,0 +1,71 @@
+"""Records that decompression makes a thousand times larger end a Spark server, but not for ever."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.devstack.configured import stack_of
+from cdc_assets.devstack.layout import JARS_VARIABLE
+from cdc_assets.devstack.ports import pick_free_ports
+from cdc_assets_tests.configuration import on_ports, source, write
+from cdc_assets_tests.conftest import CHECKOUT_JARS
+from cdc_assets_tests.lake_view import read_table
+from cdc_assets_tests.merge.events import event
+from cdc_assets_tests.toy import profiles
+
+RECORDS = 40
+SIZE = 30_000_000
+LARGE = {"compression.type": "zstd", "message.max.bytes": 2 * SIZE, "batch.size": 2 * SIZE}
+
+pytestmark = [pytest.mark.stack, profiles.in_soak]
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ReplicationConfig]:
+    """Kafka and a Spark server of 2 GB, which belong to this test alone."""
+    monkeypatch.setenv(JARS_VARIABLE, os.environ.get(JARS_VARIABLE, str(CHECKOUT_JARS)))
+    grown = source("grown", tables={"public.t": {"primary_key": ["id"]}})
+    document = on_ports(
+        pick_free_ports(), sources={"grown": grown}, spark={"remote": "local", "memory": "2g"}
+    )
+    config = write(tmp_path / "replication.yaml", document)
+    stack = stack_of(config)
+    try:
+        stack.up(("kafka", "spark"))
+        yield config
+    finally:
+        stack.down()
+
+
+def test_a_batch_that_ends_the_server_is_read_in_smaller_parts_by_the_next_try(
+    config: ReplicationConfig, tmp_path: Path
+) -> None:
+    producer = Producer({"bootstrap.servers": config.kafka.bootstrap_servers, **LARGE})
+    for number in range(RECORDS):
+        message = event("c", {"id": number, "name": "x" * SIZE}, 10 * number, commit=10 * number)
+        producer.produce("grown.public.t", key=message.key, value=message.value)
+    assert producer.flush(120) == 0
+
+    done = subprocess.run(
+        [sys.executable, "-m", "cdc_assets.cli", "replicate", "--until-caught-up"],
+        env={**os.environ, "CDC_ASSETS_CONFIG": str(config.path), "DAGSTER_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=800,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "the Spark server went away" in done.stdout + done.stderr, "else nothing was shown"
+    table = read_table(config, LakeName("grown_public", "t"))
+    assert table is not None
+    ids = table.scan(selected_fields=("id",)).to_arrow()["id"].to_pylist()
+    assert sorted(ids) == list(range(RECORDS))
