@@ -51,7 +51,10 @@ _CREATED: Final = re.compile(
 )
 """A statement whose effect is known without its columns."""
 
-_OTHER: Final = re.compile(rf"(?i)\b(?:with|to)\s++table\s++{_NAMED}")
+_OTHER: Final = re.compile(
+    rf"(?i)\b(?:(?:with|to)\s++table|switch\s++(?:partition\s++\S++\s++)?+to)\s++{_NAMED}"
+)
+"""The other table of such a clause."""
 
 _MYSQL: Final = "mysql"
 _WITH_KEYS: Final = frozenset(

@@ -84,6 +84,7 @@ def _given(column: exp.ColumnDef) -> Given | None:
 
 
 def _constant(default: exp.Expr, kind: exp.DataType) -> Given | None:
+    is_cut = kind.this in _FLOATS and bool(kind.expressions)  # to the type's digits
     match default:
         case exp.Null():
             return Given()
@@ -91,11 +92,10 @@ def _constant(default: exp.Expr, kind: exp.DataType) -> Given | None:
             return Given(str(int(default.this)))
         case exp.Literal(is_string=True) if kind.this in _KINDS:
             is_rounded = kind.this == exp.DataType.Type.DATETIME and "." in default.this
-            is_other = is_rounded or _REWRITTEN.search(default.this)
+            is_other = is_rounded or is_cut or _REWRITTEN.search(default.this)
             return None if is_other else Given(default.this)
         case exp.Literal() | exp.Neg(this=exp.Literal()) if kind.this in _KINDS:
-            is_rounded = kind.this in _FLOATS and kind.expressions
             text = f"-{default.this.this}" if isinstance(default, exp.Neg) else str(default.this)
-            return Given(text) if _EXACT.fullmatch(text) and not is_rounded else None
+            return Given(text) if _EXACT.fullmatch(text) and not is_cut else None
         case _:
             return None

@@ -255,6 +255,20 @@ def test_rows_that_go_with_their_partition_are_told(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "ALTER TABLE dbo.u SWITCH TO dbo.t",
+        "ALTER TABLE dbo.u SWITCH PARTITION $PARTITION.by_day(5) TO [dbo].[t] PARTITION 2",
+        "ALTER TABLE t SWITCH PARTITION 1 TO dbo.u",
+    ],
+)
+def test_rows_that_are_switched_go_from_one_table_and_come_into_the_other(text: str) -> None:
+    found = read_statement(text, "tsql", "dbo")
+    for name in ("t", "u"):
+        assert [each.kind for each in found.of(Relation("dbo", name))] == [TableChangeKind.THINNED]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "ALTER TABLE t COMMENT 'drop partition p'",
         "ALTER TABLE t ADD COLUMN note text DEFAULT 'x'' truncate partition'",
         "ALTER TABLE t ADD PARTITION (PARTITION p VALUES LESS THAN (9))",
@@ -347,6 +361,7 @@ NOTHING, IMPLIED = Given(), Given(is_implied=True)
         ("json NOT NULL", None),
         ("year DEFAULT 70", None),
         ("float(7,3) DEFAULT 1.23456", None),
+        ("double(7,3) DEFAULT '1.23456'", None),
         ("double DEFAULT 1e3", None),
         ("varchar(9) DEFAULT 'a\\nb'", None),
         ("char(9) DEFAULT 'a '", None),
