@@ -146,6 +146,19 @@ class Format(ABC):
         """
         return frozenset()
 
+    def table_called(self, name: str, beside: TableName) -> TableName:
+        """Returns the table that `Envelope.other_table` names, which has one dot or more.
+
+        A schema with dots is known by the table in whose batch the name was found.
+
+        Args:
+            name: ``schema.table``.
+            beside: the other table.
+        """
+        own = f"{beside.schema}."
+        schema = beside.schema if name.startswith(own) else name.partition(".")[0]
+        return TableName(beside.source, schema, name[len(schema) + 1 :])
+
     def half_named(self, record: RawRecord) -> str:
         """Returns what a change calls its table, of a change that `tables` does not know; or ''."""
         return ""

@@ -117,8 +117,9 @@ def add_seen(
     Raises:
         UnreachableError: if the registry does not answer.
     """
-    seen = {TableName(entry.table.source, *name.split(".", 1)) for name in names}
-    is_named = services.formats[entry.table.source].names_tables
+    fmt = services.formats[entry.table.source]
+    seen = {fmt.table_called(name, entry.at_source) for name in names}
+    is_named = fmt.names_tables
     known = services.registry.load()
     if is_named:
         known = services.registry.share(entry.topic)

@@ -176,6 +176,28 @@ def test_a_table_met_in_a_batch_shares_its_topic_from_then_on(world: World) -> N
     assert all(each.is_shared for each in world.tables().values())
 
 
+@pytest.mark.parametrize(
+    ("fmt", "there", "name", "found"),
+    [
+        ("debezium-json", change("crm", "a"), "crm.bills", ("crm", "bills")),
+        ("debezium-json", change("crm", "a"), "crm.a.b", ("crm", "a.b")),
+        ("debezium-json", change("my.crm", "a"), "my.crm.bills", ("my.crm", "bills")),
+        ("debezium-json", change("my.crm", "a"), "my.x", ("my", "x")),
+        ("ogg-json", b'{"table":"PDB.HR.A","op_type":"I","after":{"ID":1}}', "PDB.OE.B",
+         ("PDB.OE", "B")),
+    ],
+)  # fmt: skip
+def test_a_name_with_dots_that_is_met_in_a_batch_is_split_as_records_have_it(
+    tmp_path: Path, fmt: str, there: bytes, name: str, found: tuple[str, str]
+) -> None:
+    world = made(tmp_path, format=fmt)
+    topics = Shared({"p.app": [there]})
+    world.services.log = topics  # type: ignore[assignment]
+    (entry,) = discover(world.services).added
+    (added,) = add_seen(world.services, entry, [name]).added
+    assert (added.table.schema, added.table.name) == found
+
+
 def test_a_table_met_in_a_batch_that_has_another_topic_is_shown_once(world: World) -> None:
     world.look({"p.app": [change("crm", "contacts")], "p.b": [change("crm", "bills")]})
     entry = world.tables()["crm.contacts"]
