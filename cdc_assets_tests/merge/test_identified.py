@@ -76,12 +76,23 @@ def test_a_key_with_a_field_that_no_row_has_is_refused(key: tuple[str, ...]) -> 
 
 
 def test_a_key_that_may_be_null_is_no_primary_key_of_postgresql() -> None:
-    with pytest.raises(TerminalError, match="not one that updates and deletes tell"):
+    with pytest.raises(TerminalError, match="updates and deletes do not tell it without"):
         keyed(ENTRY, described("id"), sample("email", with_schema=True), None)
     assert keyed(ENTRY, described("id"), sample("id", with_schema=True), None).key == ("id",)
     whole = replace(KEYLESS, replica_identity=ReplicaIdentity.FULL)
     told = keyed(ENTRY, described("id"), sample("email", with_schema=True), whole)
     assert told.key == ("email",), "the catalog says that the row before an update is logged"
+
+
+def test_a_key_that_may_be_null_may_be_that_of_several_rows_of_mysql() -> None:
+    source = {"connector": "mysql", "file": "bin.000001", "pos": 4}
+    of_mysql = replace(sample("email", with_schema=True), sources=(source,))
+    with pytest.raises(TerminalError, match="several rows may have one of its values") as caught:
+        keyed(ENTRY, described("id"), of_mysql, None)
+    assert "primary_key" in str(caught.value)
+    assert keyed(ENTRY, described("email"), of_mysql, None).key == ("email",)
+    guessed = replace(of_mysql, described=None)
+    assert keyed(ENTRY, described("id"), guessed, None).key == ("email",)
 
 
 def test_a_row_that_is_deleted_and_created_in_two_partitions_is_refused() -> None:

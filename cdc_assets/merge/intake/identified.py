@@ -23,6 +23,13 @@ from cdc_assets.schema.described import Described
 from cdc_assets.schema.types import Column
 
 _SEVERAL: Final = 2
+_SAME: Final = "several rows may have one of its values, or none"
+_DOUBTS: Final = {
+    Scheme.POSTGRES: "updates and deletes do not tell it without REPLICA IDENTITY FULL",
+    **dict.fromkeys((Scheme.BINLOG, Scheme.MARIADB, Scheme.SQLSERVER, Scheme.ORACLE), _SAME),
+}
+"""What a key that is no primary key does, by the scheme of databases that have some."""
+
 _NAME_IT: Final = (
     "name the table's key under tables.<schema.table>.primary_key, or configure database:, which "
     "tells it"
@@ -94,20 +101,19 @@ def require_in_one_partition(
 def _require_told(
     entry: TableEntry, described: Described, samples: Sample, key: Sequence[str]
 ) -> None:
-    """Refuses a key of PostgreSQL's that cannot be a primary key, and that updates may not tell.
+    """Refuses a key that cannot be a primary key.
 
     Raises:
         TerminalError: if it is one.
     """
     columns = {each.name: each for each in described.columns if isinstance(each, Column)}
     may_be_null = [n for n in key if n in columns and not columns[n].required]
-    is_known = samples.described is not None and samples.scheme is Scheme.POSTGRES
-    if not is_known or not may_be_null:
+    doubt = _DOUBTS.get(samples.scheme) if samples.described and samples.scheme else None
+    if doubt is None or not may_be_null:
         return
     what = (
         f"the key of its records has {', '.join(may_be_null)}, which may be NULL: it is no primary "
-        "key (message.key.columns?), and not one that updates and deletes tell without REPLICA "
-        "IDENTITY FULL"
+        f"key (message.key.columns?), and {doubt}"
     )
     raise TerminalError(what, where=_where(entry), remedy=_NAME_IT)
 
