@@ -15,9 +15,16 @@ from typing import Any, Final, NoReturn, cast
 MOST_DIGITS: Final = 1000
 """The most digits of one number, its sign and exponent included."""
 
+_DOUBLE_DIGITS: Final = 17
+"""Digits that distinguish every double from its neighbours (IEEE 754)."""
+
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _NUMBER: Final = re.compile(r"[0-9]{1,19}")
 _LARGEST: Final = 2**63 - 1
+
+
+class Rounded(float):
+    """A number with more digits than a double has: in the record it is another one."""
 
 
 def read_json(text: bytes | str | None) -> Any:
@@ -63,7 +70,11 @@ def _integer(text: str) -> int:
 
 
 def _float(text: str) -> float:
-    return float(text) if len(text) <= MOST_DIGITS else _too_long()
+    if len(text) > MOST_DIGITS:
+        return _too_long()
+    mantissa = text.lower().partition("e")[0]
+    digits = mantissa.lstrip("-").replace(".", "").strip("0")
+    return (Rounded if len(digits) > _DOUBLE_DIGITS else float)(text)
 
 
 def _too_long() -> NoReturn:

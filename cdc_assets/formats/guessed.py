@@ -55,7 +55,7 @@ def unseen(name: str, zone: str | None) -> Described:
 
 def _column(name: str, values: Sequence[object], zone: str | None) -> Column | UnmappedColumn:
     found = [value for value in values if value is not None]
-    kinds = {type(value) for value in found}
+    kinds = {float if isinstance(value, float) else type(value) for value in found}
     if kinds & {dict, list}:
         return UnmappedColumn(name, "JSON", _NESTED, Wire.JSON)
     if float in kinds and kinds <= {int, float}:

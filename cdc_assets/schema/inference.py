@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
 
+from cdc_assets.changes.json_text import Rounded
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.types import Column, ListOf, Primitive, UnmappedColumn, Wire
 
@@ -25,6 +26,8 @@ _WIRES: Final = {
 _TO_ONE: Final = 20
 """The number of values of one kind that outweighs one value of another."""
 
+_LONG_DECIMAL: Final = "decimal of more digits than a double has"
+_NUMBERS: Final = frozenset({Primitive.LONG, Primitive.DOUBLE, _LONG_DECIMAL})
 _VARIABLE_SCALE_FIELDS: Final = {"scale", "value"}
 
 
@@ -84,6 +87,12 @@ def _guess(given: Sequence[object]) -> Primitive | ListOf | UnmappedColumn:
     if kinds == {"object"} and all(_is_variable_scale(value) for value in values):
         reason = "a decimal without precision has no bound; configure decimal(38,10), for example"
         return UnmappedColumn("", "object", reason, Wire.VARIABLE_SCALE_DECIMAL)
+    if _LONG_DECIMAL in kinds and kinds <= _NUMBERS:
+        reason = (
+            "its decimals are written as JSON numbers, of more digits than a double has; set "
+            "value.converter.decimal.format=BASE64 or decimal.handling.mode=string at the connector"
+        )
+        return UnmappedColumn("", "number", reason, Wire.DOUBLE)
     if kinds == {Primitive.LONG, Primitive.DOUBLE}:
         return Primitive.DOUBLE
     only = kinds.pop() if len(kinds) == 1 else None
@@ -111,7 +120,7 @@ def _json_kind(value: object) -> str:
     if isinstance(value, list):
         return "list"
     kind = _kind(value)
-    return "number" if kind in {Primitive.LONG, Primitive.DOUBLE} else str(kind)
+    return "number" if kind in _NUMBERS else str(kind)
 
 
 def _guess_list(values: Sequence[object]) -> ListOf | UnmappedColumn:
@@ -130,6 +139,8 @@ def _kind(value: object) -> Primitive | str:
             return Primitive.BOOLEAN
         case int():
             return Primitive.LONG if value in _LONG else "integer of more than 64 bits"
+        case Rounded():
+            return _LONG_DECIMAL
         case float():
             return Primitive.DOUBLE
         case str():

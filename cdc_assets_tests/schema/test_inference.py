@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdc_assets.changes.json_text import read_json
 from cdc_assets.databases.postgres.columns import PostgresColumn
 from cdc_assets.databases.postgres.types import map_column
 from cdc_assets.errors import ConfigError, TerminalError
@@ -76,6 +77,28 @@ def test_values_that_are_not_of_one_simple_type_are_refused(values):
     assert isinstance(described.columns[0], UnmappedColumn)
     with pytest.raises(TerminalError, match=r"c \("):
         described.exact()
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "number", ["123456789012345678.5", "-0.1234567890123456789", "1.5000000000000000001e3"]
+)
+def test_decimals_that_no_double_holds_are_not_rounded(number):
+    described = infer([{"c": 1}, {"c": read_json(number)}, {"c": 2.5}])
+    with pytest.raises(TerminalError, match=r"of more digits than a double has.*BASE64"):
+        described.exact()
+    accepted = override(described, {"c": "double"}).exact().column("c")
+    assert (accepted.type, accepted.wire) == (Primitive.DOUBLE, Wire.DOUBLE)
+    with pytest.raises(ConfigError, match="cannot be stored as"):
+        override(described, {"c": "decimal(38,10)"})
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "number", ["0.000000000000000000012345", "1.7976931348623157E308", "1" + "0" * 20 + ".0"]
+)
+def test_doubles_of_any_size_are_no_such_decimals(number):
+    assert infer([{"c": read_json(number)}]).exact().column("c").type is Primitive.DOUBLE
 
 
 @pytest.mark.unit
