@@ -19,7 +19,7 @@ from cdc_assets.formats.canal.messages import Message
 from cdc_assets.formats.canal.statements import statements_of
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.key_form import KeyBytes
-from cdc_assets.formats.sample import Sample, Written
+from cdc_assets.formats.sample import Refusal, Sample, Written
 from cdc_assets.formats.spark_hash import spark_hash
 from cdc_assets.log.kinds import TopicKind, kind_of_kinds
 from cdc_assets.log.values import RawRecord
@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     from cdc_assets.formats.spec import ReadSpec
 
 CANAL: Final = "canal"
+_UNTOLD: Final = Refusal(
+    "its messages do not tell their types (mysqlType), and the configuration not those of all of "
+    "its columns",
+    "name every column under tables.<schema.table>.columns",
+)
 
 
 class Canal(Format):
@@ -75,31 +80,26 @@ class Canal(Format):
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
         """Samples the table; its types are those of its first message, or as configured."""
         told = [message for record in records for message in self.mine(record, table)]
-        mine = [message for message in told if messages.is_whole(message)] or told
-        rows = tuple(row for message in mine for row in messages.rows_of(message))
-        typed = (messages.described(message, self._zone) for message in mine)
+        whole = [message for message in told if messages.is_whole(message)]
+        rows = tuple(row for message in whole for row in messages.rows_of(message))
+        described = (messages.described(message, self._zone) for message in whole)
+        typed = next((each for each in described if each is not None), None)
+        types = self.source.overrides(table).column_types
+        # Otherwise a text could be anything: Canal writes every value as text.
+        is_told = typed is not None or all(name in types for row in rows for name in row)
+        key = next(map(messages.keys_of, whole), ())
         return Sample(
             count=len(records),
-            events=len(mine),
+            events=len(told),
             rows=rows,
             has_row=bool(rows),
             keys=(),
-            sources=tuple(map(messages.source_of, mine)),
+            sources=tuple(map(messages.source_of, told)),
             dialect=CANAL,
-            described=next((each for each in typed if each is not None), None),
-            guessed=self._as_configured(mine, table),
+            described=typed,
+            guessed=guessed.guess(rows, key, self._zone),
+            refusal=None if is_told else _UNTOLD,
         )
-
-    def _as_configured(self, mine: Sequence[Message], table: TableName) -> Described | None:
-        """Describes the columns of messages without types, if the configuration types all of them.
-
-        Without that, a text could be anything: Canal writes every value as text.
-        """
-        types = self.source.overrides(table).column_types
-        rows = [row for message in mine for row in messages.rows_of(message)]
-        if not rows or any(name not in types for row in rows for name in row):
-            return None
-        return guessed.guess(rows, messages.keys_of(mine[0]), self._zone)
 
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
         """Returns whether one of its messages is of the table, and has rows."""

@@ -322,7 +322,7 @@ class TypeSource:
         Raises:
             TransientError: if the records do not show any column beside the key yet.
         """
-        if samples.guessed is not None and samples.has_row:
+        if samples.guessed is not None and (samples.has_row or self._is_typed(entry, samples)):
             return samples.guessed
         placeholder = self._source.connector.unavailable_value_placeholder
         images = samples.rows if samples.has_row else (*samples.keys, *samples.rows)
@@ -337,6 +337,11 @@ class TypeSource:
             where = f"table={entry.table} topic={entry.topic}"
             raise TransientError(what, where=where, remedy=remedy)
         return guessed
+
+    def _is_typed(self, entry: TableEntry, samples: Sample) -> bool:
+        """Returns whether rows, of deletes, have just the columns of which types are configured."""
+        types = self._source.overrides(entry.table).column_types
+        return bool(types) and {name for row in samples.rows for name in row} == {*types}
 
     def _given_up(self, entry: TableEntry) -> tuple[str, ...]:
         return self._source.overrides(entry.table).absent_columns
