@@ -214,12 +214,16 @@ def _number(schema: ConnectSchema) -> StoredAs | None:
 
 
 def _labels(schema: ConnectSchema, name: str) -> WireDetail | None:
-    """Returns the labels of an enumeration or a set; None if they are not told, or too many."""
+    """Returns the labels of an enumeration or a set; None if they are not told, or too many.
+
+    Only connectors that follow each statement send sets: their lists are complete.
+    """
     parameters = cast("Mapping[str, str]", schema.get("parameters") or {})
     allowed = parameters.get("allowed", "")
     if not allowed or len(allowed) > _MOST_OF_LABELS:
         return None
-    return WireDetail(tuple(allowed.split(",")), many=name == _SET)
+    is_set = name == _SET
+    return WireDetail(tuple(allowed.split(",")), many=is_set, is_closed=is_set)
 
 
 def _bits(schema: ConnectSchema) -> StoredAs | UnmappedColumn:
