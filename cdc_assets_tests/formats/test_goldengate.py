@@ -178,7 +178,7 @@ def raw(each: Message) -> RawRecord:
         (ogg("D", 1, before={"id": 1}, table="pdb.shop.items"), TopicKind.CHANGES,
          {TableName("s", "pdb.shop", "items")}),
         (ogg("I", 1, **row(1, "a")), TopicKind.CHANGES, {TABLE}),
-        (ogg("T", 1), TopicKind.CHANGES, set()),
+        (ogg("T", 1), TopicKind.CHANGES, {TABLE}),
         (ogg("I", 1, after=row(1, "a"), table="items"), TopicKind.CHANGES, set()),
         (ogg("X", 1), TopicKind.OTHER, set()),
         (Message(None, b'{"op_type":["I"],"table":1}'), TopicKind.OTHER, set()),

@@ -76,7 +76,7 @@ class OggJson(Format):
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
         """Samples the table; its types are guessed, see `cdc_assets.formats.guessed`."""
         read = (read_object(record.value) for record in records)
-        mine = [each for each in read if messages.named(each, table.source) == table]
+        mine = [each for each in read if messages.table_of(each, table.source) == table]
         rows = tuple(row for each in mine if (row := messages.row_of(each)))
         keys = (names for each in mine if (names := messages.keys_of(each)))
         is_flat = any(map(messages.is_flat, mine)) and not rows

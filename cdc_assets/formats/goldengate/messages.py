@@ -30,12 +30,7 @@ def kind_of(message: Message) -> TopicKind:
 
 
 def table_of(message: Message, source: str) -> TableName | None:
-    """Returns the table whose row it changes; None if it changes none, or does not name it."""
-    return None if _op(message) == TRUNCATE else named(message, source)
-
-
-def named(message: Message, source: str) -> TableName | None:
-    """Returns the table that an operation names, a truncate too."""
+    """Returns the table that it changes; None if it changes none, or does not name it."""
     name = message.get("table")
     if not isinstance(name, str) or _op(message) is None:
         return None
