@@ -60,6 +60,8 @@ class Format(ABC):
             alike for every table that asks, also for one without columns, and all rows of a message
             are of one table. Tables that share a topic then share the reading of it.
         tells_statements: whether statements on tables come among their rows: `statements`.
+        sends_whole_rows: whether an insert has all columns: one that lacks some does not hold its
+            row, unless the configuration says that the source has dropped them.
         has_tombstones: whether each delete is followed by a record without a value.
         names_schemas: whether each change names its schema, in a layout that has a `writer`: a
             record that names none is then refused.
@@ -75,6 +77,7 @@ class Format(ABC):
     sends_code: ClassVar[bool] = False
     tells_tables: ClassVar[bool] = False
     tells_statements: ClassVar[bool] = False
+    sends_whole_rows: ClassVar[bool] = False
     has_tombstones: ClassVar[bool] = False
     names_schemas: ClassVar[bool] = False
     reads_alike: ClassVar[bool] = True

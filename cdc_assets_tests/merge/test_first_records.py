@@ -14,6 +14,7 @@ from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.config import SourceConfig
 from cdc_assets.errors import TerminalError, TransientError
+from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.registered import format_of
 from cdc_assets.log.values import RawRecord
 from cdc_assets.merge.intake.describe import TypeSource
@@ -46,12 +47,15 @@ class Topic:
         ]
 
 
-def described(fmt: str, *messages: Message, columns: dict[str, str] | None = None) -> TableSchema:
-    overrides = {"primary_key": ["id"], **({"columns": columns} if columns else {})}
+def source_of(fmt: str, *messages: Message, **overrides: Any) -> TypeSource:
     said = {"format": fmt, "topics": {"include": [".*"]}, "tables": {ITEMS: overrides}}
     source = SourceConfig.model_validate(said)
-    log = cast("Any", Topic(messages))
-    return TypeSource(source, log, format_of(source)).first_schema(ENTRY).schema
+    return TypeSource(source, cast("Any", Topic(messages)), format_of(source))
+
+
+def described(fmt: str, *messages: Message, columns: dict[str, str] | None = None) -> TableSchema:
+    overrides = {"primary_key": ["id"], **({"columns": columns} if columns else {})}
+    return source_of(fmt, *messages, **overrides).first_schema(ENTRY).schema
 
 
 def types(schema: TableSchema) -> dict[str, str]:
@@ -113,3 +117,16 @@ def test_a_truncate_of_goldengate_names_its_table() -> None:
     bare = Message(None, json.dumps({"table": ITEMS, "op_type": "I", "id": 1}).encode())
     with pytest.raises(TerminalError, match="flat rows"):
         described("ogg-json", truncate, bare)
+
+
+@pytest.mark.parametrize(
+    ("fmt", "dialect", "is_whole"),
+    [("canal-json", "canal", True), ("maxwell-json", "maxwell", True),
+     ("ogg-json", "goldengate", True), ("debezium-json", "bare", False)],
+)  # fmt: skip
+def test_a_row_that_lacks_columns_is_none_where_rows_are_whole(
+    fmt: str, dialect: str, is_whole: bool
+) -> None:
+    """Of schemaless records of Debezium without a catalog nothing tells whether a column went."""
+    types = source_of(fmt)
+    assert types.sends_columns(ENTRY, Layout(dialect), is_known=False) is is_whole

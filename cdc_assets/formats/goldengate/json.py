@@ -47,6 +47,7 @@ class OggJson(Format):
     name = "ogg-json"
     has_many_tables = True
     tells_tables = True
+    sends_whole_rows = True
 
     @property
     def leaves_out(self) -> bool:

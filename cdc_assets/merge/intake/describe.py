@@ -167,10 +167,11 @@ class TypeSource:
     def sends_columns(self, entry: TableEntry, layout: Layout, *, is_known: bool) -> bool:
         """Returns whether a record without a column does not hold its row.
 
-        A drop of the column would have been told by a statement, or by the catalog if it was asked
-        (``is_known``). Records with schemas tell it themselves; of others nobody knows.
+        A drop of the column would have been told by a statement, by the catalog if it was asked
+        (``is_known``), or by the configuration in a format of whole rows. Records with schemas tell
+        it themselves; of others nobody knows.
         """
-        if self._format.tells_statements:
+        if self._format.tells_statements or self._format.sends_whole_rows:
             return True
         return is_known and not self.has_schemas(entry, layout)
 
