@@ -31,7 +31,9 @@ from cdc_assets.schema.ddl import (
 _WORD: Final = re.compile(r"[\w$#]+")
 _COMMENTS: Final = re.compile(r"(?s)(?:\s*+/\*.*?\*/)*+")
 _STRINGS: Final = re.compile(r"'(?:[^']++|'')*+(?:'|\Z)")
-_NAME: Final = r'(?:"[^"]++"|\[[^\]]++\]|[\w$#]++)'
+_NAME: Final = r'(?:"[^"]{1,200}+"|\[[^\]]{1,200}+\]|[\w$#]++)'
+"""Both databases have names of up to 128 characters. A quote without an end is looked for from each
+place where one may begin."""
 _NAMED: Final = rf"({_NAME}(?:\s*+\.\s*+{_NAME})*+)"
 _OF_NO_TABLE: Final = re.compile(
     r"(?i)\s*+(?:create|alter|drop)\s++(?:or\s++replace\s++)?+"
@@ -118,7 +120,7 @@ def _read(text: str, dialect: str, schema: str) -> tuple[TableChange, ...]:
     if (altered := _ALTERED.match(plain)) and _THINNING.search(
         _STRINGS.sub("''", plain[altered.end() :])
     ):
-        names = (altered[1], *_OTHER.findall(plain))
+        names = dict.fromkeys((altered[1], *_OTHER.findall(plain)))
         tables = (_relation(exp.to_table(each, dialect=dialect), schema) for each in names)
         return tuple(TableChange(TableChangeKind.THINNED, each) for each in tables)
     try:

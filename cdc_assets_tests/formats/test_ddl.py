@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from cdc_assets.formats.ddl import read_statement
 from cdc_assets.schema.ddl import Given, Relation, TableChangeKind
+from cdc_assets_tests.hostile import within
 
 pytestmark = pytest.mark.unit
 
@@ -264,6 +265,12 @@ def test_rows_that_are_switched_go_from_one_table_and_come_into_the_other(text: 
     found = read_statement(text, "tsql", "dbo")
     for name in ("t", "u"):
         assert [each.kind for each in found.of(Relation("dbo", name))] == [TableChangeKind.THINNED]
+
+
+@pytest.mark.parametrize("filler", ["with table [", 'to table "', "switch partition 1 to ["])
+def test_names_without_an_end_take_time_in_proportion(filler: str) -> None:
+    with within(2, filler):
+        read_statement("ALTER TABLE t SWITCH TO u " + filler * 20_000, "tsql", "dbo")
 
 
 @pytest.mark.parametrize(
