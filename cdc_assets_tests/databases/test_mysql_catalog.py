@@ -267,7 +267,7 @@ def test_an_unreachable_database_is_named_without_its_password():
 FACTS = {
     "five": ("int DEFAULT 5", Facts(existing="5")),
     "quoted": ("varchar(9) DEFAULT 'it''s'", Facts(existing="it's")),
-    "escaped": (r"varchar(9) DEFAULT 'a\\b'", Facts(is_untold=True)),
+    "backslash": (r"varchar(9) DEFAULT 'a\\b'", Facts(is_untold=True)),
     "word": ("varchar(9) DEFAULT 'NULL'", Facts(existing="NULL")),
     "nothing": ("varchar(9) DEFAULT NULL", Facts()),
     "computed": ("varchar(36) DEFAULT (uuid())", Facts(is_untold=True)),
