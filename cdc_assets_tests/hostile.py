@@ -283,11 +283,11 @@ class TooLongError(Exception):
 
 
 @contextmanager
-def within(seconds: float, what: str) -> Iterator[None]:
+def within(seconds: float) -> Iterator[None]:
     """Ends a match of Python's that takes longer: it looks for signals as it goes."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
-        raise TooLongError(what)
+        raise TooLongError
 
     was = signal.signal(signal.SIGALRM, end)
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -9,7 +9,6 @@ libpq waits for an answer for as long as the connection lives, and the server's 
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Generator, Mapping
 from typing import Any, Final
@@ -55,7 +54,6 @@ _LOGIN: Final = (
 )
 """The reasons for a refused login. libpq has no SQLSTATE for it, only its text."""
 
-_NO_ROLE: Final = re.compile(r'role ".*" does not exist')
 _GONE: Final = "does not exist"
 
 
@@ -151,4 +149,5 @@ def translated(error: psycopg.Error, address: str) -> CdcError:
 
 
 def _no_role(text: str) -> str:
-    return "no such user" if _NO_ROLE.search(text) else ""
+    after = (line.partition('role "')[2] for line in text.splitlines())
+    return "no such user" if any(f'" {_GONE}' in each for each in after) else ""
