@@ -14,7 +14,8 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.renamed import Renamed
 from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.files import take_lock
-from cdc_assets.operate.failures import FailureBook, FailureKind
+from cdc_assets.operate.failure_book import FailureBook
+from cdc_assets.operate.failures import FailureKind
 from cdc_assets.registry import (
     Beginning,
     Dropped,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.desired import DesiredBook
-from cdc_assets.operate.failures import FailureBook
+from cdc_assets.operate.failure_book import FailureBook
 from cdc_assets.operate.resnapshots import ResnapshotBook
 from cdc_assets.registry import RegistryFile
 

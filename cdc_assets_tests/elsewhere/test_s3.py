@@ -16,7 +16,8 @@ from cdc_assets.devstack.ports import pick_free_ports
 from cdc_assets.devstack.spark_server import SparkServer
 from cdc_assets.errors import UnreachableError
 from cdc_assets.files import ReplacedError, files_at, replace_file, replace_read, version_of
-from cdc_assets.operate.failures import FailureBook, FailureKind
+from cdc_assets.operate.failure_book import FailureBook
+from cdc_assets.operate.failures import FailureKind
 from cdc_assets.registry import RegistryFile, TableEntry
 from cdc_assets_tests.elsewhere.s3 import BUCKET, S3
 

@@ -16,6 +16,7 @@ from cdc_assets.merge.intake.describe import FirstSchema
 from cdc_assets.merge.intake.layouts import LakeTables
 from cdc_assets.merge.plan.table_steps import AddColumns, CreateTable
 from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.own_columns import ALL_OWN_COLUMNS, OWN_COLUMNS, own_columns
 from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
 from cdc_assets_tests.configuration import platform, source, write
 from cdc_assets_tests.world import entry_of
@@ -61,7 +62,7 @@ def tables(folder: Path, *, shard: Shard | None = None, **of_table: object) -> L
 
 def state(*names: str) -> TableState:
     """A table with a key, these columns of text, and ours of a mirror."""
-    own = tuple(LakeColumn(n, t, False, "") for n, (t, _) in sql.OWN_COLUMNS.items())
+    own = tuple(LakeColumn(n, t, False, "") for n, (t, _) in OWN_COLUMNS.items())
     columns = (
         LakeColumn("id", "int", True, ""),
         *(LakeColumn(name, "string", False, "") for name in names),
@@ -73,7 +74,7 @@ def state(*names: str) -> TableState:
     )  # fmt: skip
 
 
-OTHERS = sorted(sql.ALL_OWN_COLUMNS - {*sql.own_columns(Mode.MIRROR, soft=False)})
+OTHERS = sorted(ALL_OWN_COLUMNS - {*own_columns(Mode.MIRROR, soft=False)})
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -9,6 +9,12 @@ import pytest
 
 from cdc_assets.changes.names import LakeName, Shard
 from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.own_columns import (
+    CHANGELOG_COLUMNS,
+    HISTORY_COLUMNS,
+    OWN_COLUMNS,
+    SOFT_DELETE_COLUMNS,
+)
 from cdc_assets.merge.tables.ends import Emptied
 from cdc_assets.schema.types import Column, Decimal, Primitive, TableSchema, Wire
 
@@ -30,20 +36,18 @@ SHARD = Shard("sh`ard", "it's \\ one")
 
 STATEMENTS = {
     "create_namespace": sql.create_namespace("lake", NAME),
-    "create_table": sql.create_table(
-        "lake", NAME, SCHEMA, sql.OWN_COLUMNS, {"format-version": "3"}
-    ),
+    "create_table": sql.create_table("lake", NAME, SCHEMA, OWN_COLUMNS, {"format-version": "3"}),
     "create_table_soft": sql.create_table(
-        "lake", NAME, SCHEMA, sql.OWN_COLUMNS | sql.SOFT_DELETE_COLUMNS, {}
+        "lake", NAME, SCHEMA, OWN_COLUMNS | SOFT_DELETE_COLUMNS, {}
     ),
     "create_table_changelog": sql.create_table(
-        "lake", NAME, replace(SCHEMA, key=()), sql.CHANGELOG_COLUMNS, {}
+        "lake", NAME, replace(SCHEMA, key=()), CHANGELOG_COLUMNS, {}
     ),
     "create_table_history": sql.create_table(
-        "lake", NAME, SCHEMA, sql.HISTORY_COLUMNS, {}, sql.CURRENT
+        "lake", NAME, SCHEMA, HISTORY_COLUMNS, {}, sql.CURRENT
     ),
     "create_table_hostile": sql.create_table(
-        "lake", HOSTILE, SCHEMA, sql.OWN_COLUMNS, {"k'": "back\\slash"}
+        "lake", HOSTILE, SCHEMA, OWN_COLUMNS, {"k'": "back\\slash"}
     ),
     "create_side_table": sql.create_side_table("lake", NAME, [("id", "bigint")], {"a": "b"}),
     "add_side_column": sql.add_side_column("lake", NAME, "topic_id", "string"),
@@ -61,7 +65,7 @@ STATEMENTS = {
     "delete_older": sql.delete_older(BRANCH, "00FF"),
     "mark_older": sql.mark_older(BRANCH, "00FF", 1_760_000_000_000_000),
     "create_table_sharded": sql.create_table(
-        "lake", NAME, SCHEMA.with_shard("sh`ard"), sql.OWN_COLUMNS, {}
+        "lake", NAME, SCHEMA.with_shard("sh`ard"), OWN_COLUMNS, {}
     ),
     "delete_keys_sharded": sql.delete_keys(BRANCH, "keys_1", ("shard", "id"), shard=SHARD),
     "delete_older_sharded": sql.delete_older(BRANCH, "00FF", SHARD),

@@ -17,12 +17,12 @@ from cdc_assets.errors import (
     StalledError,
     UnreachableError,
 )
+from cdc_assets.operate.failure_book import FailureBook
 from cdc_assets.operate.failures import (
     BACKOFF,
     LEAST_TRIES,
     PROBED,
     Failure,
-    FailureBook,
     FailureKind,
     Hold,
     kind_of,

@@ -10,7 +10,8 @@ import pytest
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.desired import Desired, DesiredBook, Removal, Wanted, Wish
-from cdc_assets.operate.failures import FailureBook, FailureKind
+from cdc_assets.operate.failure_book import FailureBook
+from cdc_assets.operate.failures import FailureKind
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.command import run_command
 from cdc_assets_tests.faults import Death, Fault, How, faults

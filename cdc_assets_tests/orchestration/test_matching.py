@@ -22,7 +22,8 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import ConfigError
 from cdc_assets.merge.verifying.judging import Difference, Kind
 from cdc_assets.merge.verifying.report import Position, Report
-from cdc_assets.operate.failures import FailureBook, FailureKind
+from cdc_assets.operate.failure_book import FailureBook
+from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration import build_definitions
 from cdc_assets.orchestration.jobs import Retention, prune

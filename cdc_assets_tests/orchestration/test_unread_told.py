@@ -21,7 +21,7 @@ from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.merge import BatchResult, Waiting
 from cdc_assets.merge import renamed as merge_renamed
-from cdc_assets.operate.failures import FailureBook
+from cdc_assets.operate.failure_book import FailureBook
 from cdc_assets.operate.survey import TableSurvey
 from cdc_assets.orchestration.assets import table_asset
 from cdc_assets.orchestration.keys import SPARK, TAG_MODE, TAIL, table_key

@@ -17,7 +17,8 @@ import pytest
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import Moment, hooked
-from cdc_assets.operate.failures import FailureBook, FailureKind
+from cdc_assets.operate.failure_book import FailureBook
+from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.unsent import Unsent
 from cdc_assets.orchestration.keys import CHECK_MATCHES, CHECK_OFFSETS
 from cdc_assets.orchestration.sensors import watch_sensor

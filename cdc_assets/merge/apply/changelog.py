@@ -23,7 +23,7 @@ from cdc_assets.merge.apply.telling import (
     require_told,
     unset_names,
 )
-from cdc_assets.merge.intake.observe import BatchFigures
+from cdc_assets.merge.intake.figures import BatchFigures
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.joins import sent

@@ -35,7 +35,7 @@ from cdc_assets.merge.apply.telling import (
 )
 from cdc_assets.merge.fold import versions as fold
 from cdc_assets.merge.fold.summary import Folded
-from cdc_assets.merge.intake.observe import BatchFigures
+from cdc_assets.merge.intake.figures import BatchFigures
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.joins import sent

@@ -37,8 +37,8 @@ from cdc_assets.merge.batch.replanning import renumbered, unlike, with_keys, wit
 from cdc_assets.merge.fold.changeset import Knowledge
 from cdc_assets.merge.fold.restarts import RestartWatch
 from cdc_assets.merge.intake.decoding import BatchDecoder
+from cdc_assets.merge.intake.figures import BatchFigures
 from cdc_assets.merge.intake.layouts import execute_steps
-from cdc_assets.merge.intake.observe import BatchFigures
 from cdc_assets.merge.plan.outcome import Unlike
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import Apply, BatchPlan

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from cdc_assets.merge.fold.changeset import ChangeSet, Knowledge
 from cdc_assets.merge.fold.summary import Folded
 from cdc_assets.merge.intake.decoding import BatchDecoder
-from cdc_assets.merge.intake.observe import BatchFigures
+from cdc_assets.merge.intake.figures import BatchFigures
 from cdc_assets.merge.plan.plan import BatchPlan
 
 

@@ -21,7 +21,8 @@ from cdc_assets.merge.fold.lost import watched
 from cdc_assets.merge.fold.newest import newest_by_key
 from cdc_assets.merge.fold.restarts import RestartWatch
 from cdc_assets.merge.fold.summary import Counted, counted_by_partition, summarized
-from cdc_assets.merge.intake.observe import FEW_SCHEMAS, BatchFigures, BatchObserver, Watched
+from cdc_assets.merge.intake.figures import BatchFigures
+from cdc_assets.merge.intake.observe import FEW_SCHEMAS, BatchObserver, Watched
 from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import BatchPlan

@@ -20,7 +20,8 @@ from cdc_assets.merge.fold.read_rows import is_below
 from cdc_assets.merge.fold.rekeyed import with_old_keys_deleted
 from cdc_assets.merge.fold.soft import keeping_rows, unset_by_deletes
 from cdc_assets.merge.intake.decoding import BatchDecoder
-from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver
+from cdc_assets.merge.intake.figures import BatchFigures
+from cdc_assets.merge.intake.observe import BatchObserver
 from cdc_assets.merge.plan.parts import Truncate
 from cdc_assets.merge.plan.plan import BatchPlan
 

@@ -36,7 +36,7 @@ from cdc_assets.merge.intake.replicable import (
     sharded,
 )
 from cdc_assets.merge.intake.sampled import sample
-from cdc_assets.merge.statements.sql import own_columns
+from cdc_assets.merge.statements.own_columns import own_columns
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.existing import of_text

@@ -31,8 +31,8 @@ from cdc_assets.merge.plan.table_steps import (
     WidenColumn,
     statements,
 )
-from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
+from cdc_assets.merge.statements.own_columns import own_columns
 from cdc_assets.merge.tables import ends, ledger, tombstones
 from cdc_assets.merge.tables.tombstones import first_name
 from cdc_assets.registry import TableEntry
@@ -90,7 +90,7 @@ class LakeTables:
         self._policy = source.policy(entry.table)
         overrides = source.overrides(entry.table)
         self._deletes, self._mode = overrides.deletes, source.mode_of(entry.table)
-        self._own = sql.own_columns(self._mode, soft=self._deletes == "soft")
+        self._own = own_columns(self._mode, soft=self._deletes == "soft")
         self._excluded, self._masked = overrides.excluded, overrides.masked
         self._lake = lake
         self._types = types

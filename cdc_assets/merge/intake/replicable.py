@@ -15,7 +15,7 @@ from cdc_assets.formats.names import spellings
 from cdc_assets.formats.order import order_of
 from cdc_assets.formats.sample import Refusal, Sample
 from cdc_assets.log.kafka import KafkaLog
-from cdc_assets.merge.statements.sql import ALL_OWN_COLUMNS, RESERVED
+from cdc_assets.merge.statements.own_columns import ALL_OWN_COLUMNS, RESERVED
 from cdc_assets.registry import TableEntry, Taken
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.overrides import require_column

@@ -30,6 +30,7 @@ from cdc_assets.merge.intake.planning import Planner
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.own_columns import own_columns
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.tables.side import SideTable
 from cdc_assets.merge.tables.tombstones import Tombstones
@@ -215,7 +216,7 @@ class _Rows:
         exists, kept = F.col(f"t.{EXISTS}"), F.col(f"r.{sql.quote(name)}")
         places = {each.name: n for n, each in enumerate(self._of.columns)}
         shard = self._plan.entry.shard
-        is_own = name in sql.own_columns(self._plan.mode, soft=self._plan.soft)
+        is_own = name in own_columns(self._plan.mode, soft=self._plan.soft)
         if name == sql.POSITION:
             value = F.col(f"t.{AT}")
         elif is_own and name in {sql.COMMIT_TIME, sql.DELETED_AT}:
