@@ -11,30 +11,37 @@ could not post; it blocks nothing, as only this sensor waits for it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
 import dagster as dg
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 
 from cdc_assets.changes.alerting import Finding, Kind
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError, TransientError, UnreachableError
 from cdc_assets.operate.alerts import AlertBook, News, Told, tell
 from cdc_assets.operate.discovery import replicated
-from cdc_assets.operate.findings import ALL, THE_LOOK, Look, of_problem
+from cdc_assets.operate.findings import ALL, THE_LOOK, Checked, Look, of_problem
 from cdc_assets.operate.numbers import read_numbers
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.operate.unsent import Resent, Unsent
 from cdc_assets.operate.webhook import beat
-from cdc_assets.orchestration.checked import checked
 from cdc_assets.orchestration.failing import message_of
-from cdc_assets.orchestration.keys import named
-from cdc_assets.registry import Registry
+from cdc_assets.orchestration.keys import CHECK_MATCHES, CHECK_OFFSETS, named, table_key
+from cdc_assets.registry import Registry, TableEntry
 
 INTERVAL_SECONDS: Final = 60
 LOOK_SECONDS: Final = 28.0
 """Of the 60 s that Dagster gives a tick; messages take the rest."""
+_AT_ONCE: Final = 500
+_BEFORE: Final = 10
+"""How many evaluations are searched for one that could tell, where the newest could not."""
+
+Outcome = tuple[bool | None, str]
+
+_KINDS: Final = {CHECK_OFFSETS: Kind.OFFSETS_GAP, CHECK_MATCHES: Kind.ROWS_DIFFER}
 
 
 def watch_sensor(
@@ -137,7 +144,70 @@ def _taken(services: Services, instance: dg.DagsterInstance) -> Look:
     numbers = read_numbers(services)
     entries = replicated(services.config, services.registry.load())
     asked = services.parts.ask(numbers.status.tables)
-    return Look(numbers, asked, checked(services.config, entries, instance))
+    return Look(numbers, asked, _checked(services.config, entries, instance))
+
+
+def _checked(
+    config: ReplicationConfig, entries: Sequence[TableEntry], instance: dg.DagsterInstance
+) -> tuple[Checked, ...]:
+    """Returns the last outcomes of the checks that have an alert; none of one never evaluated.
+
+    Runs and the sensor `replication_slo` have evaluated them; nothing is judged here. An evaluation
+    that could not look, and a check that is under way, say nothing about the table.
+    """
+    keys = {
+        dg.AssetCheckKey(table_key(config, entry), check): (entry, kind)
+        for entry in entries
+        for check, kind in _KINDS.items()
+    }
+    return tuple(
+        Checked(kind, entry.table, is_red, words)
+        for key, (is_red, words) in _newest(instance, list(keys))
+        for entry, kind in [keys[key]]
+    )
+
+
+def _newest(
+    instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey]
+) -> Iterator[tuple[dg.AssetCheckKey, Outcome]]:
+    """Yields the newest outcome of each check that has one, if possible one that could tell."""
+    storage = instance.event_log_storage
+    for start in range(0, len(keys), _AT_ONCE):
+        found = storage.get_latest_asset_check_execution_by_key(keys[start : start + _AT_ONCE])
+        for key, record in found.items():
+            outcome = _outcome(record)
+            if outcome[0] is None:
+                before = storage.get_asset_check_execution_history(key, limit=_BEFORE)
+                outcome = next(
+                    (each for each in map(_outcome, before) if each[0] is not None), outcome
+                )
+            yield key, outcome
+
+
+def _outcome(record: AssetCheckExecutionRecord) -> Outcome:
+    """Returns whether a check was red and its words; None for one that is under way, too."""
+    event = record.event.dagster_event if record.event else None
+    found = event.event_specific_data if event else None
+    if not isinstance(found, dg.AssetCheckEvaluation):
+        return None, ""
+    return _is_red(found), found.description or ""
+
+
+def _is_red(found: dg.AssetCheckEvaluation) -> bool | None:
+    """Returns whether a check found what it looks for; None if it says that it could not tell."""
+    said = {name: each.value for name, each in found.metadata.items()}
+    if found.check_name == CHECK_OFFSETS:
+        return _count(said, "gaps")
+    if said.get("compared") is not True:
+        return None
+    if found.passed:
+        return False
+    return True if found.severity is dg.AssetCheckSeverity.ERROR else None
+
+
+def _count(said: Mapping[str, object], name: str) -> bool | None:
+    count = said.get(name)
+    return count > 0 if isinstance(count, int) else None
 
 
 def _blind(error: Exception) -> Finding:
