@@ -85,7 +85,7 @@ class ConfigError(TerminalError):
 
 
 class UnsetVariableError(ConfigError):
-    """This process lacks an environment variable with a secret; another process may have it."""
+    """This process lacks a variable or file with a secret; another process may have it."""
 
 
 class LostRangeError(TerminalError):

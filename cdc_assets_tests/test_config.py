@@ -427,6 +427,44 @@ def test_a_secret_is_read_late_and_never_shown(monkeypatch):
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_secret_in_a_file_is_read_anew_at_each_login(tmp_path, end):
+    file = tmp_path / "password"
+    login = {
+        "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "cdc",
+        "sasl.password": {"file": str(file)},
+    }  # fmt: skip
+    kafka = parse_config(edited("kafka/properties", login)).kafka
+    for password in ("first ", "sécond"):
+        file.write_bytes(f"{password}{end}".encode())
+        assert kafka.librdkafka()["sasl.password"] == password
+        assert f'password="{password}"' in kafka.spark_options()["kafka.sasl.jaas.config"]
+    assert "sécond" not in f"{kafka!r} {kafka} {kafka.model_dump()}"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("content", [None, b"", b"\n", b"hunter2\xff"])
+def test_a_file_without_a_secret_is_named(tmp_path, content):
+    file = tmp_path / "password"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError, match="of a secret") as caught:
+        Secret(file=str(file)).reveal()
+    assert str(file) in str(caught.value)
+    assert SECRET not in f"{caught.value}"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "form", [{"file": f"{SECRET}/relative"}, {"file": 1}, {"env": "A", "file": f"/{SECRET}"}, {}]
+)
+def test_a_secret_of_another_form_is_refused(form):
+    with pytest.raises(ConfigError, match=r"\{file: /PATH\}") as caught:
+        parse_config(edited("sources/shop/database", {"kind": "postgres", "dsn": form}))
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.unit
 def test_properties_may_be_numbers_and_booleans_as_yaml_writes_them():
     properties = {"socket.keepalive.enable": True, "metadata.max.age.ms": 5000}
     config = parse_config(edited("kafka/properties", properties))

@@ -40,7 +40,7 @@ _OURS = frozenset({
 
 
 class KafkaConfig(Strict):
-    """Brokers and client properties (librdkafka's names; secrets as ``{env: NAME}``)."""
+    """Brokers and client properties (librdkafka's names; secrets as `Secret`)."""
 
     bootstrap_servers: str = Field(min_length=1)
     properties: Properties = Field(default_factory=dict)

@@ -24,7 +24,7 @@ from cdc_assets.errors import ConfigError
 CONFIG_VARIABLE = "CDC_ASSETS_CONFIG"
 DEFAULT_FILE = "replication.yaml"
 
-_VARIANTS = frozenset({"str", "Secret", "function-before[_only_a_variable(), Secret]"})
+_VARIANTS = frozenset({"str", "Secret", "function-before[_only_its_place(), Secret]"})
 _PLAIN_WORDS = {
     "model_type": "must be a mapping",
     "dict_type": "must be a mapping",

@@ -1,9 +1,13 @@
-"""Reads secrets from environment variables when they are needed; only their names are stored."""
+"""Reads secrets from environment variables or files when they are needed.
+
+Only the names of these are stored. A mounted file may be replaced while the process runs.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -26,38 +30,54 @@ _NUMERIC_SECRET = re.compile(
 
 
 class Secret(BaseModel):
-    """``{env: NAME}``: the only form of a secret. Neither `repr` nor errors show its value."""
+    """``{env: NAME}`` or ``{file: PATH}``. Neither `repr` nor errors show its value.
+
+    The path is absolute. A line end after the value is no part of it.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
-    env: str
+    env: str = ""
+    file: str = ""
 
     @model_validator(mode="before")
     @classmethod
-    def _only_a_variable(cls, data: object) -> object:
+    def _only_its_place(cls, data: object) -> object:
         if isinstance(data, Secret):
-            return {"env": data.env}
-        name = as_mapping(data).get("env") if _is_env(data) else None
-        if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
-            what = "a secret must name an environment variable; its value is not shown here"
-            remedy = "write {env: NAME}, and put the value into that variable"
+            return {"env": data.env, "file": data.file}
+        if not _names_place(data):
+            what = "a secret must name an environment variable or a file; it is not shown here"
+            remedy = "write {env: NAME} or {file: /PATH}, and put the value there"
             raise refuse(what, remedy)
         return data
 
+    @property
+    def place(self) -> str:
+        """The variable or file that holds it."""
+        return f"file {self.file}" if self.file else f"environment variable {self.env}"
+
     def reveal(self) -> str:
-        """Returns the value, read from the environment now.
+        """Returns the value, read now.
 
         Raises:
-            UnsetVariableError: if the variable is not set or empty.
+            UnsetVariableError: if the variable is not set or empty, or the file cannot be read.
         """
-        value = os.environ.get(self.env, "")
-        if not value:
-            msg = f"environment variable {self.env} is not set"
-            raise UnsetVariableError(msg, remedy=f"export {self.env}=… before starting")
-        return value
+        if not self.file:
+            if value := os.environ.get(self.env, ""):
+                return value
+            msg, remedy = f"{self.place} is not set", f"export {self.env}=… before starting"
+            raise UnsetVariableError(msg, remedy=remedy)
+        try:
+            value, why = Path(self.file).read_bytes().decode(), "is empty"
+        except (OSError, ValueError) as error:
+            value, why = "", f"cannot be read ({type(error).__name__})"
+        if value := value.removesuffix("\n").removesuffix("\r"):
+            return value
+        msg = f"{self.place} of a secret {why}"
+        raise UnsetVariableError(msg, remedy="write the secret into it, readable for this process")
 
     def __repr__(self) -> str:
-        return f"Secret(env={self.env})"
+        return f"Secret({self.place})"
 
     __str__ = __repr__
 
@@ -72,8 +92,17 @@ def looks_secret(name: str) -> bool:
     return bool(_SECRET_NAME.search(name))
 
 
-def _is_env(data: object) -> bool:
-    return set(as_mapping(data)) == {"env"}
+def _has_form(data: object) -> bool:
+    return set(as_mapping(data)) in ({"env"}, {"file"})
+
+
+def _names_place(data: object) -> bool:
+    if not _has_form(data):
+        return False
+    ((form, name),) = as_mapping(data).items()
+    if not isinstance(name, str):
+        return False
+    return bool(_VARIABLE.fullmatch(name)) if form == "env" else Path(name).is_absolute()
 
 
 def _property_value(data: object) -> object:
@@ -84,11 +113,11 @@ def _property_value(data: object) -> object:
         return str(data)
     if isinstance(data, str | Secret):
         return data
-    return Secret.model_validate(data) if _is_env(data) else _refuse_property()
+    return Secret.model_validate(data) if _has_form(data) else _refuse_property()
 
 
 def _refuse_property() -> object:
-    what = "must be text, a number, a boolean or {env: NAME}"
+    what = "must be text, a number, a boolean, {env: NAME} or {file: /PATH}"
     raise refuse(what)
 
 
@@ -97,7 +126,7 @@ def _refuse_plain_secrets(data: object) -> object:
     for name, value in as_mapping(data).items():
         if looks_secret(str(name)) and _is_plain(str(name), value):
             what = f"{name} holds a secret in plain text; its value is not shown here"
-            remedy = f"write {name}: {{env: NAME}}, and put the value into that variable"
+            remedy = f"write {name}: {{env: NAME}} or {{file: /PATH}}, and put the value there"
             raise refuse(what, remedy)
     return data
 
@@ -112,7 +141,9 @@ def _is_plain(name: str, value: object) -> bool:
 def _refuse_password_in_url(data: object) -> object:
     if isinstance(data, str) and _password_of(data):
         what = "the URL holds a password in plain text; it is not shown here"
-        remedy = "put the whole URL into an environment variable and write {env: NAME}"
+        remedy = (
+            "put the whole URL into an environment variable or a file: {env: NAME}, {file: /PATH}"
+        )
         raise refuse(what, remedy)
     return data
 
@@ -129,10 +160,10 @@ def _password_of(url: str) -> bool:
 
 PropertyValue = Annotated[str | Secret, BeforeValidator(_property_value)]
 Properties = Annotated[dict[str, PropertyValue], BeforeValidator(_refuse_plain_secrets)]
-"""Free properties of a client; those whose names look secret must be ``{env: NAME}``."""
+"""Free properties of a client; those whose names look secret must be secrets."""
 
 Url = Annotated[str, BeforeValidator(_refuse_password_in_url)]
 """A path or URL without a password in it."""
 
 SecretUrl = Annotated[str | Secret, BeforeValidator(_refuse_password_in_url)]
-"""A URL without a password, or ``{env: NAME}`` for one with a password."""
+"""A URL without a password, or a `Secret` for one with a password."""

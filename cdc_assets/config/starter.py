@@ -82,7 +82,7 @@ def spoken(text: str) -> object:
 
 _HEAD: Final = """\
 # Which tables are replicated, from where, to where. Every key: docs/configuration.md.
-# Relative paths are relative to this file. Secrets only as {{env: NAME}}.
+# Relative paths are relative to this file. Secrets only as {{env: NAME}} or {{file: /PATH}}.
 
 {name}
 kafka:

@@ -225,7 +225,7 @@ def _config_file(config: ReplicationConfig) -> Path:
 def _database_variables(config: ReplicationConfig, dsn: str) -> dict[str, str]:
     """Returns the variables from which the configuration reads DSNs, set to the shop's DSN."""
     databases = (source.database for source in config.sources.values())
-    return {database.dsn.env: dsn for database in databases if database}
+    return {database.dsn.env: dsn for database in databases if database and database.dsn.env}
 
 
 @contextmanager

@@ -216,7 +216,7 @@ def _authorization(config: SchemaRegistryConfig) -> str | None:
     token = config.token.reveal()
     if not (token.isascii() and token.isprintable()) or " " in token:
         msg = "the token holds characters that a header cannot"
-        remedy = f"look for a line break at the end of {config.token.env}"
+        remedy = f"look for a line break at the end of {config.token.place}"
         raise ConfigError(msg, where=f"{_KEY}.token", remedy=remedy)
     return f"Bearer {token}"
 

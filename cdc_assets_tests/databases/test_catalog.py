@@ -33,6 +33,16 @@ def test_each_kind_of_database_has_its_catalog(monkeypatch, kind, scheme, dsn):
 
 
 @pytest.mark.unit
+def test_a_renewed_secret_in_a_file_is_used_by_the_next_connection(tmp_path):
+    file = tmp_path / "dsn"
+    catalog = catalog_of(DatabaseConfig(kind="postgres", dsn=Secret(file=str(file))))
+    for name in ("before", "after"):
+        file.write_text(f"postgresql://u:p@127.0.0.1:1/{name}\n")
+        with pytest.raises(UnreachableError, match=rf"127\.0\.0\.1:1/{name}\b"):
+            catalog.read([])
+
+
+@pytest.mark.unit
 def test_tables_of_each_kind_answer_the_same_questions():
     tables: list[SourceTable] = [
         mysql.CatalogTable((), ()),

@@ -362,7 +362,11 @@ def test_a_login_in_the_url_is_sent_and_never_shown(server, monkeypatch):
 @pytest.mark.parametrize(
     ("keys", "value", "words"),
     [
-        ({"token": {"env": "PW"}}, f"{SECRET}\n", "line break at the end of PW"),
+        (
+            {"token": {"env": "PW"}},
+            f"{SECRET}\n",
+            "line break at the end of environment variable PW",
+        ),
         ({"token": {"env": "PW"}}, "", "PW is not set"),
         ({"url": {"env": "PW"}}, f"{SECRET}", "http://"),
         ({"ca_file": "/nowhere/ca.pem"}, "", "/nowhere/ca.pem"),
