@@ -24,7 +24,7 @@ from cdc_assets_tests.toy import profiles
 
 RECORDS = 40
 SIZE = 30_000_000
-LARGE = {"compression.type": "zstd", "message.max.bytes": 2 * SIZE, "batch.size": 2 * SIZE}
+LARGE = {"compression.type": "zstd", "message.max.bytes": 2 * SIZE, "batch.num.messages": 1}
 
 pytestmark = [pytest.mark.stack, profiles.in_soak]
 
