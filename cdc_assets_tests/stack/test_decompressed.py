@@ -53,7 +53,7 @@ def test_a_batch_that_ends_the_server_is_read_in_smaller_parts_by_the_next_try(
     for number in range(RECORDS):
         message = event("c", {"id": number, "name": "x" * SIZE}, 10 * number, commit=10 * number)
         producer.produce("grown.public.t", key=message.key, value=message.value)
-    assert producer.flush(120) == 0
+        assert producer.flush(60) == 0
 
     done = subprocess.run(
         [sys.executable, "-m", "cdc_assets.cli", "replicate", "--until-caught-up"],
