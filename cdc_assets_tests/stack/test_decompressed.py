@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
@@ -24,6 +25,7 @@ from cdc_assets_tests.toy import profiles
 
 RECORDS = 40
 SIZE = 30_000_000
+TOPIC = "grown.public.t"
 LARGE = {"compression.type": "zstd", "message.max.bytes": 2 * SIZE, "batch.num.messages": 1}
 
 pytestmark = [pytest.mark.stack, profiles.in_soak]
@@ -49,10 +51,12 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Replicat
 def test_a_batch_that_ends_the_server_is_read_in_smaller_parts_by_the_next_try(
     config: ReplicationConfig, tmp_path: Path
 ) -> None:
-    producer = Producer({"bootstrap.servers": config.kafka.bootstrap_servers, **LARGE})
+    kafka = {"bootstrap.servers": config.kafka.bootstrap_servers}
+    AdminClient(kafka).create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+    producer = Producer({**kafka, **LARGE})
     for number in range(RECORDS):
         message = event("c", {"id": number, "name": "x" * SIZE}, 10 * number, commit=10 * number)
-        producer.produce("grown.public.t", key=message.key, value=message.value)
+        producer.produce(TOPIC, key=message.key, value=message.value)
         assert producer.flush(60) == 0
 
     done = subprocess.run(
