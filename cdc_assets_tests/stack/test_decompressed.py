@@ -52,7 +52,8 @@ def test_a_batch_that_ends_the_server_is_read_in_smaller_parts_by_the_next_try(
     config: ReplicationConfig, tmp_path: Path
 ) -> None:
     kafka = {"bootstrap.servers": config.kafka.bootstrap_servers}
-    AdminClient(kafka).create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+    admin = AdminClient(kafka)
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
     producer = Producer({**kafka, **LARGE})
     for number in range(RECORDS):
         message = event("c", {"id": number, "name": "x" * SIZE}, 10 * number, commit=10 * number)
