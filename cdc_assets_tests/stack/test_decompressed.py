@@ -23,10 +23,11 @@ from cdc_assets_tests.lake_view import read_table
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.toy import profiles
 
-RECORDS = 40
-SIZE = 30_000_000
+RECORDS = 100
+SIZE = 14_000_000
+"""Characters of each of two columns; three gigabytes in all."""
 TOPIC = "grown.public.t"
-LARGE = {"compression.type": "zstd", "message.max.bytes": 2 * SIZE, "batch.num.messages": 1}
+LARGE = {"compression.type": "zstd", "message.max.bytes": 3 * SIZE, "batch.num.messages": 1}
 
 pytestmark = [pytest.mark.stack, profiles.in_soak]
 
@@ -56,7 +57,12 @@ def test_a_batch_that_ends_the_server_is_read_in_smaller_parts_by_the_next_try(
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
     producer = Producer({**kafka, **LARGE})
     for number in range(RECORDS):
-        message = event("c", {"id": number, "name": "x" * SIZE}, 10 * number, commit=10 * number)
+        message = event(
+            "c",
+            {"id": number, "one": "x" * SIZE, "other": "y" * SIZE},
+            10 * number,
+            commit=10 * number,
+        )
         producer.produce(TOPIC, key=message.key, value=message.value)
         assert producer.flush(60) == 0
 
