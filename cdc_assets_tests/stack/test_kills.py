@@ -80,10 +80,14 @@ def test_whatever_is_killed_every_table_equals_its_source_twice(
     caught_up(own)
     took = time.monotonic() - first
     victims = chain(dict.fromkeys(VICTIMS), (rng.choice(VICTIMS) for _ in count()))
-    while sum(killed.values()) < KILLS and time.monotonic() - started < SECONDS:
+
+    def is_over(kills: int) -> bool:
+        return sum(killed.values()) >= kills or time.monotonic() - started > SECONDS
+
+    while not is_over(KILLS):
         enough = min(KILLS, sum(killed.values()) + ROUND)
         with work.running():
-            while sum(killed.values()) < enough:
+            while not is_over(enough):
                 killed.update(kill(own, next(victims), rng, took))
         for _ in range(2):
             require_equal(own, work, f"{dict(killed)}")
