@@ -34,7 +34,7 @@ from cdc_assets.merge.fold.restarts import RestartError, RestartWatch
 from cdc_assets.merge.intake.asked import Asked
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.describe import TypeSource
-from cdc_assets.merge.intake.planning import Pending, Planner
+from cdc_assets.merge.intake.planning import Extent, Pending, Planner
 from cdc_assets.merge.intake.preparation import Preparation
 from cdc_assets.merge.intake.read import WITH_HEADERS, read_ranges
 from cdc_assets.merge.intake.same_table import break_of
@@ -204,7 +204,7 @@ class RestartDesk:
         """Returns the plan of the batch that the table stops at; None if there is none to merge."""
         if self._lake.state(entry.target, entry.shard_value) is None:
             return None
-        pending = self._planner.tail(entry, None, "accept-restart")
+        pending = self._planner.tail(entry, Extent(), "accept-restart")
         return pending.plan if isinstance(pending, Pending) else None
 
     def _asked(self, plan: BatchPlan) -> Asked:

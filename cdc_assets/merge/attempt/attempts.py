@@ -31,7 +31,7 @@ from cdc_assets.merge.attempt.session import PreparedSession
 from cdc_assets.merge.fold.changeset import Knowledge
 from cdc_assets.merge.fold.lost import look_through
 from cdc_assets.merge.intake.decoding import BatchDecoder
-from cdc_assets.merge.intake.planning import Pending, Planner
+from cdc_assets.merge.intake.planning import Extent, Pending, Planner
 from cdc_assets.merge.intake.shared_reading import SharedReadings
 from cdc_assets.merge.plan.outcome import Conflict, Longer, Nothing, Outcome
 from cdc_assets.merge.plan.plan import BatchPlan
@@ -128,7 +128,7 @@ class Attempts:
     def _kept_from_failures(self, entry: TableEntry) -> Iterator[None]:
         """Forgets the topic's shared reading after a failure, as that may be its cause.
 
-        After one that may pass by itself, the next try reads fewer records at once.
+        After one that may pass by itself, the next batch is smaller.
         """
         try:
             yield
@@ -136,7 +136,7 @@ class Attempts:
             if self.shared is not None:
                 self.shared.forget(entry)
             if isinstance(error, TransientError) and not isinstance(error, _WHATEVER_IS_READ):
-                self._records.failures[entry.topic] += 1
+                self._records.failed(entry.topic)
             raise
 
     # ── plans and changes alone ──────────────────────────────────────────────────────────
@@ -151,7 +151,7 @@ class Attempts:
             CdcError: if the table would stop before anything is written.
         """
         self._findings.forget()
-        pending = self.planner.tail(request.entry, None, request.run_id)
+        pending = self.planner.tail(request.entry, Extent(), request.run_id)
         request = request.with_all_schemas()
         if not isinstance(pending, Pending):
             return None

@@ -19,7 +19,7 @@ from cdc_assets.merge.attempt.refusing import refusals_of
 from cdc_assets.merge.attempt.report import MergedBatch
 from cdc_assets.merge.batch import Executed
 from cdc_assets.merge.intake.decoding import BatchDecoder
-from cdc_assets.merge.intake.planning import Pending
+from cdc_assets.merge.intake.planning import Extent, Pending
 from cdc_assets.merge.intake.shared_reading import SharedReadings
 from cdc_assets.merge.intake.told import statements_among
 from cdc_assets.merge.plan.outcome import Merged, Mixed, Outcome, Told
@@ -71,19 +71,16 @@ class FromLog:
         """
         entry, run_id, planner = request.entry, request.run_id, self._means.planner
         left, self._left = self._left, None
+        most = self._records.most.get(entry.topic)
         if isinstance(work, Tail):
             goes_on = work.last is not None and left is not None and left.name == entry.target
             planner.goes_on_from(left if goes_on else None)
             held = self._findings.of(request)
-            return planner.tail(
-                entry,
-                work.window,
-                run_id,
-                limits=request.limits,
-                shared=shared,
-                until=held.end if held else None,
-            )
-        now = limited(work.ranges, self._means.source(entry).batch.max_records)
+            until = held.end if held else None
+            extent = Extent(work.window, request.limits, shared, until, most)
+            return planner.tail(entry, extent, run_id)
+        usual = self._means.source(entry).batch.max_records
+        now = limited(work.ranges, min(usual, most or usual))
         return planner.again(entry, now, run_id)
 
     def tried(
@@ -132,7 +129,7 @@ class FromLog:
             shared.found_keys_apart(plan)
         if share is not None:
             done = replace(done, figures=done.figures.with_others(share.others))
-        records.failures.pop(plan.entry.topic, None)
+        records.merged(plan.entry.topic)
         spent = {**steps.seconds, **execution.steps.seconds}
         if done.published is not None:
             finish = spent.get("append rows", 0.0) + spent.get("publish", 0.0)

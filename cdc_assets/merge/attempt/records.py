@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -14,7 +13,7 @@ from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.formats.by_table import Apart, set_apart, whose_are
 from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge.attempt.means import Means
-from cdc_assets.merge.intake.read import WITH_HEADERS, fewer_at_once, read_ranges
+from cdc_assets.merge.intake.read import USUALLY_AT_ONCE, WITH_HEADERS, at_once, read_ranges
 from cdc_assets.merge.intake.shared_reading import Share, SharedReadings
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.steps import Steps
@@ -30,12 +29,23 @@ class Records:
 
     Attributes:
         means: of the tries.
-        failures: by topic, the number of those that may pass since a batch of it was merged.
+        most: by topic, the limit of a batch's records after a failure that may pass by itself: they
+            may be what ended the Spark server, as records grow when they are decompressed.
     """
 
     means: Means
-    failures: Counter[str] = field(default_factory=Counter[str])
+    most: dict[str, int] = field(default_factory=dict[str, int])
     _apart: dict[_Place, Apart] = field(default_factory=dict["_Place", Apart])
+
+    def failed(self, topic: str) -> None:
+        """Makes the topic's next batch much smaller."""
+        self.most[topic] = max(1, self.most.get(topic, USUALLY_AT_ONCE) >> 5)
+
+    def merged(self, topic: str) -> None:
+        """Lets batches of the topic grow again."""
+        most = self.most.pop(topic, USUALLY_AT_ONCE) << 2
+        if most < USUALLY_AT_ONCE:
+            self.most[topic] = most
 
     def own(self, plan: BatchPlan, ranges: tuple[OffsetRange, ...]) -> DataFrame:
         """Returns the records in ranges of the plan's topic that the table has to read.
@@ -95,7 +105,8 @@ class Records:
             ranges: half-open, one per partition, none empty.
         """
         options = self.means.config.kafka.spark_options()
-        options |= fewer_at_once(self.failures[plan.entry.topic])
+        if most := self.most.get(plan.entry.topic):
+            options |= at_once(most)
         if self.means.planner.format(plan.entry).reads_headers(plan.layout):
             options = {**options, **WITH_HEADERS}
         return read_ranges(self.means.session(), plan.entry.topic, ranges, options)

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc_assets.changes.offsets import OffsetRange
 
 _AT_ONCE: Final = "kafka.max.poll.records"
-_USUALLY: Final = 5000
+USUALLY_AT_ONCE: Final = 5000
 FETCH_OPTIONS: Final = {
-    _AT_ONCE: str(_USUALLY),
+    _AT_ONCE: str(USUALLY_AT_ONCE),
     "kafka.fetch.max.bytes": str(4 << 20),
     "kafka.max.partition.fetch.bytes": str(4 << 20),
     "kafka.receive.buffer.bytes": "-1",
@@ -35,13 +35,12 @@ WITH_HEADERS: Final = {"includeHeaders": "true"}
 """The option for one more column: ``headers``."""
 
 
-def fewer_at_once(failures: int) -> dict[str, str]:
-    """Returns the options of a read after a batch has failed so often.
+def at_once(most: int) -> dict[str, str]:
+    """Returns the option for a client that returns no more records than this at once.
 
-    Kafka's client decompresses as many records as it may return at once, whatever they grow to: the
-    records may be what ended the Spark server. With fewer of them a backlog takes longer to read.
+    It decompresses all of them before any is looked at, whatever they grow to.
     """
-    return {_AT_ONCE: str(max(1, _USUALLY >> 5 * failures))} if failures else {}
+    return {_AT_ONCE: str(min(most, USUALLY_AT_ONCE))}
 
 
 def read_ranges(

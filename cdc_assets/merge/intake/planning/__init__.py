@@ -4,6 +4,7 @@ Planning changes nothing, neither in the lake nor in the log.
 """
 
 from cdc_assets.merge.intake.planning.begin import BEGIN, BEGIN_TOPIC, BEGIN_WHOLE, begin_of
+from cdc_assets.merge.intake.planning.cuts import Extent
 from cdc_assets.merge.intake.planning.pending import Pending
 from cdc_assets.merge.intake.planning.planner import Planner
 from cdc_assets.merge.intake.planning.ranges import rest_of, spans
@@ -12,6 +13,7 @@ __all__ = [
     "BEGIN",
     "BEGIN_TOPIC",
     "BEGIN_WHOLE",
+    "Extent",
     "Pending",
     "Planner",
     "begin_of",

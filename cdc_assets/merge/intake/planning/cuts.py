@@ -35,12 +35,14 @@ class Extent:
             hour does not count.
         shared: readings of the topic for other tables, to which the batch is cut.
         until: end, exclusive, which it does not exceed.
+        most: smaller limit than the source's; None for that.
     """
 
-    window: HourWindow | None
+    window: HourWindow | None = None
     limits: int = 1
     shared: SharedReadings | None = None
     until: OffsetVector | None = None
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ class Cuts:
         if not total_length(within):
             return None
         transactions, patience = self._transactions.of(entry), self._patience(entry)
-        limit = self._limit(entry, published, marks, extent.limits)
+        limit = self._limit(entry, published, marks, extent)
         # A batch with whole transactions, a larger limit or none does not share readings.
         may_share = transactions is None and limit is not None and extent.limits == 1
         shared = extent.shared if may_share else None
@@ -152,7 +154,7 @@ class Cuts:
         return _up_to(unread, stop)
 
     def _limit(
-        self, entry: TableEntry, published: Published | None, marks: Watermarks, limits: int
+        self, entry: TableEntry, published: Published | None, marks: Watermarks, extent: Extent
     ) -> int | None:
         """Returns the limit of offsets; None for no limit.
 
@@ -160,7 +162,8 @@ class Cuts:
         """
         if published and published.carried.partitions_seen != len(marks.end.offsets):
             return None
-        return self._configured.source(entry).batch.max_records * limits
+        usual = self._configured.source(entry).batch.max_records
+        return min(usual, extent.most or usual) * extent.limits
 
     def _patience(self, entry: TableEntry) -> Patience:
         source = self._configured.source(entry)

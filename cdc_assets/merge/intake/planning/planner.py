@@ -25,7 +25,6 @@ from cdc_assets.merge.intake.planning.plans import Plans
 from cdc_assets.merge.intake.planning.replays import Replays
 from cdc_assets.merge.intake.planning.starts import Starts
 from cdc_assets.merge.intake.planning.topics import Topics
-from cdc_assets.merge.intake.shared_reading import SharedReadings
 from cdc_assets.merge.intake.witnesses import Witnesses
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.result import Waiting
@@ -85,22 +84,15 @@ class Planner:
     def tail(
         self,
         entry: TableEntry,
-        window: HourWindow | None,
+        extent: Extent,
         run_id: str,
-        *,
-        limits: int = 1,
-        shared: SharedReadings | None = None,
-        until: OffsetVector | None = None,
     ) -> Pending | Waiting | None:
         """Plans the next batch from the committed offsets on; None if there is nothing to merge.
 
         Args:
             entry: the table.
-            window: the hour to stay within, except for the end of a transaction.
+            extent: the largest that the batch may have.
             run_id: recorded.
-            limits: largest size of the batch, as a multiple of the source's limit.
-            shared: readings of the topic for other tables, to which the batch is cut.
-            until: end of an earlier try, exclusive, which this one does not exceed.
 
         Raises:
             LostRangeError, LogReplacedError: if the log is not the one to go on with.
@@ -123,7 +115,6 @@ class Planner:
         now = self._topics.now(entry)
         start = self._starts.of(entry, state, now)
         unread, published = start.ranges_to(now.marks.end), state.published if state else None
-        extent = Extent(window, limits, shared, until)
         cut = self._cuts.of(entry, published, unread, now.marks, extent)
         if cut is None:
             return None
