@@ -41,7 +41,7 @@ unit: .venv/.synced  ## the tests that start nothing: seconds
 	$(BIN)/pytest -q -m unit -n logical --maxprocesses 4 $(PYTEST_ARGS)
 
 test: install $(HOME_DIR)/.installed-optional  ## every test, on two stacks; STACKS=1 for one (PYTEST_ARGS='-k keys' for some)
-	$(BIN)/pytest -n $(STACKS) --dist loadscope --no-loadscope-reorder $(PYTEST_ARGS)
+	$(BIN)/pytest -n $(STACKS) --dist loadscope --no-loadscope-reorder --durations=40 $(PYTEST_ARGS)
 
 lint: .venv/.synced  ## ruff and the import rules
 	$(BIN)/ruff check .

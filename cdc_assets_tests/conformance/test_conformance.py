@@ -70,9 +70,9 @@ def cases() -> list[Any]:
 
 
 def _is_usual(case: dict[str, Any], how: str) -> bool:
-    """Without a soak a short case is merged whole, and any in its batches if these are few."""
-    is_short = _messages(case) < LONG
-    return (how == "whole" and is_short) or (how == "batches" and len(case["batches"]) < FEW)
+    """Without a soak a case is merged in a few batches, else whole if it is short."""
+    in_batches = 0 < len(case.get("batches", ())) < FEW
+    return how == ("batches" if in_batches else "whole") and (in_batches or _messages(case) < LONG)
 
 
 def packed_cases() -> list[Any]:
