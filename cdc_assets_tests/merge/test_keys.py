@@ -75,6 +75,16 @@ def test_a_changed_key_takes_large_values_along_that_the_update_left_alone(pipel
         made.merge(TABLE)
 
 
+@pytest.mark.timeout(240)
+def test_a_key_that_changes_again_and_again_keeps_its_large_value(pipeline: Make) -> None:
+    """Each change is a round over all moves: once the fourth took minutes, and the sixth hours."""
+    made = start(pipeline, event("c", {"id": 1, "name": "large"}, 10, commit=9))
+    chain = (moved(key, key + 1, PLACEHOLDER, 20 + key) for key in range(1, 7))
+    made.produce(TABLE, [message for move in chain for message in move])
+    made.merge(TABLE)
+    assert names(made) == {7: "large"}
+
+
 @profiles.in_soak
 def test_a_key_that_is_given_away_twice_in_one_batch(pipeline: Make) -> None:
     """Each time another row leaves it, with a large value that the update left alone."""

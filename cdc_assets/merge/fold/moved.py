@@ -21,7 +21,7 @@ from cdc_assets.merge.fold.apart import sent_again, told
 from cdc_assets.merge.fold.newest import FOLDED, completed, set_values
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.joins import sent
-from cdc_assets.merge.statements.pinning import pinned
+from cdc_assets.merge.statements.pinning import pinned, pinned_in_rounds
 from cdc_assets.merge.tables.known import Known
 
 MOVE: Final = ("at", "is_moved", "from_key", "given_at", "carried")
@@ -61,7 +61,7 @@ def moves(
             break
         made = found.join(whole, "at", "left")
         row = F.coalesce("carried", "carried_now")
-        found = pinned(made.withColumn("carried", row).drop("carried_now"))
+        found = pinned_in_rounds(made.withColumn("carried", row).drop("carried_now"))
         if found.where(_IS_OPEN).isEmpty():
             break
     return pinned(sent_again(found, changes, plan, known))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
@@ -13,6 +13,9 @@ from pyspark.sql.connect.plan import CachedRemoteRelation, RemoveRemoteCachedRel
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from cdc_assets.merge.statements.failures import released_after
+
+_MOST_ROWS: Final = 2**31 - 1
+"""The largest limit that Spark knows; no batch has as many records."""
 
 
 def pinned(frame: DataFrame) -> DataFrame:
@@ -23,6 +26,16 @@ def pinned(frame: DataFrame) -> DataFrame:
     """
     with _active(frame.sparkSession):
         return frame.localCheckpoint(eager=True)
+
+
+def pinned_in_rounds(frame: DataFrame) -> DataFrame:
+    """Checkpoints the rows of one round of a loop, which the next round joins with others.
+
+    Spark estimates the size of a join as the product of both sides' and a checkpoint keeps the
+    estimate. So after some rounds it has millions of digits, which Spark multiplies for hours. The
+    estimate of a limit depends on nothing before it.
+    """
+    return pinned(frame.limit(_MOST_ROWS))
 
 
 @contextmanager
