@@ -269,7 +269,7 @@ def test_rows_that_are_switched_go_from_one_table_and_come_into_the_other(text: 
 
 @pytest.mark.parametrize("filler", ["with table [", 'to table "', "switch partition 1 to ["])
 def test_names_without_an_end_take_time_in_proportion(filler: str) -> None:
-    with within(2, filler):
+    with within(2):
         read_statement("ALTER TABLE t SWITCH TO u " + filler * 20_000, "tsql", "dbo")
 
 
