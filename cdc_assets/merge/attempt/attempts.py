@@ -43,8 +43,6 @@ from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.upkeep import Upkeep
 from cdc_assets.registry import TableEntry
 
-_WHATEVER_IS_READ = (ConflictError, CutShortError, LoginRefusedError)
-
 
 class Attempts:
     """A maker of tries for the tables of one configuration, with one Spark session.
@@ -123,20 +121,21 @@ class Attempts:
             return Longer(unfinished, may_grow) if may_grow else unfinished.waiting
         except (MissingRowError, CutShortError) as cut:
             return Longer(cut, may_grow=_may_grow(request, pending))
+        except LoginRefusedError:
+            raise
+        except TransientError:  # its records may have ended the server
+            if isinstance(pending, Pending):
+                self._records.failed(pending.plan)
+            raise
 
     @contextmanager
     def _kept_from_failures(self, entry: TableEntry) -> Iterator[None]:
-        """Forgets the topic's shared reading after a failure, as that may be its cause.
-
-        After one that may pass by itself, the next batch is smaller.
-        """
+        """Forgets the topic's shared reading after a failure, as that may be its cause."""
         try:
             yield
-        except BaseException as error:
+        except BaseException:
             if self.shared is not None:
                 self.shared.forget(entry)
-            if isinstance(error, TransientError) and not isinstance(error, _WHATEVER_IS_READ):
-                self._records.failed(entry.topic)
             raise
 
     # ── plans and changes alone ──────────────────────────────────────────────────────────

@@ -35,15 +35,21 @@ class Records:
 
     means: Means
     most: dict[str, int] = field(default_factory=dict[str, int])
+    _quickly: dict[str, int] = field(default_factory=dict[str, int])
     _apart: dict[_Place, Apart] = field(default_factory=dict["_Place", Apart])
 
-    def failed(self, topic: str) -> None:
-        """Makes the topic's next batch much smaller."""
-        self.most[topic] = max(1, self.most.get(topic, USUALLY_AT_ONCE) >> 5)
+    def failed(self, plan: BatchPlan) -> None:
+        """Makes the next batch of the topic much smaller than this one."""
+        records, topic = sum(each.length for each in plan.ranges), plan.entry.topic
+        self.most[topic] = max(1, min(records, USUALLY_AT_ONCE) >> 5)
+        self._quickly[topic] = max(1, records >> 3)
 
     def merged(self, topic: str) -> None:
-        """Lets batches of the topic grow again."""
-        most = self.most.pop(topic, USUALLY_AT_ONCE) << 2
+        """Lets batches of the topic grow again: slowly once they come near the one that failed."""
+        if topic not in self.most:
+            return
+        most, quickly = self.most.pop(topic), self._quickly[topic]
+        most = most << 2 if most << 2 <= quickly else most + (quickly >> 3) + 1
         if most < USUALLY_AT_ONCE:
             self.most[topic] = most
 
