@@ -48,8 +48,8 @@ class Records:
         """Lets batches of the topic grow again: slowly once they come near the one that failed."""
         if topic not in self.most:
             return
-        most, quickly = self.most.pop(topic), self._quickly[topic]
-        most = most << 2 if most << 2 <= quickly else most + (quickly >> 3) + 1
+        most = self.most.pop(topic)
+        most = most << 2 if most << 2 <= self._quickly[topic] else most + (most >> 2) + 1
         if most < USUALLY_AT_ONCE:
             self.most[topic] = most
 
