@@ -109,7 +109,7 @@ class _Planning:
             for each in self.lake.columns
         ):
             return _once_others(column)
-        if doubtful := [each.sent_as for each in self._lacked if _may_be_one(each, column)]:
+        if doubtful := [each.sent_as for each in self._lacked if self._may_be_one(each, column)]:
             return (
                 f"column {column.name} is new, and {', '.join(doubtful)} is lacking: whether that "
                 "is what it was called before the catalog does not tell any more (if it is not: "
@@ -127,6 +127,15 @@ class _Planning:
         name = free_name(wanted, _taken(self.lake.columns))
         added = self._new(column, name)
         return Added(replace(added, existing=None) if stays_empty else added, stays_empty)
+
+    def _may_be_one(self, home: Column, column: Column) -> bool:
+        """Returns whether one without a number was renamed, or dropped, before it was read.
+
+        Without a catalog that numbers columns, none has a number.
+        """
+        numbers = (home.identity.number, column.identity.number)
+        every = (*self.lake.columns, *self.seen.columns)
+        return not all(numbers) and any(each.identity.number for each in every)
 
     def _is_of_shards(self, name: str) -> bool:
         """Returns whether the lake has the column that tells shards apart under this name."""
@@ -213,14 +222,6 @@ def lacking(table: TableSchema, record: TableSchema) -> tuple[str, ...]:
 def _is_another(home: Column, column: Column) -> bool:
     numbers = (home.identity.number, column.identity.number)
     return all(numbers) and numbers[0] != numbers[1]
-
-
-def _may_be_one(home: Column, column: Column) -> bool:
-    """Returns whether only one has a number: the other was renamed or dropped before it was read.
-
-    Without a catalog that numbers columns, none has.
-    """
-    return bool(home.identity.number) != bool(column.identity.number)
 
 
 def _once_others(column: Column) -> str:
