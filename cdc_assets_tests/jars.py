@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from cdc_assets import decode
 from cdc_assets.devstack import local_files
 from cdc_assets.devstack.java import pyspark_jars
 from cdc_assets.formats.canal import packets
 
-JARS: Final = (packets.JAR, local_files.JAR)
+JARS: Final = (packets.JAR, local_files.JAR, decode.JAR)
 """Their sources lie in ``src`` beside each."""
 DIGEST: Final = "META-INF/sources.sha256"
 _BEGINNING = (1980, 1, 1, 0, 0, 0)

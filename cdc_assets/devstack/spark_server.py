@@ -19,6 +19,7 @@ from typing import Final
 
 import grpc
 
+from cdc_assets import decode
 from cdc_assets.devstack import environment, local_files, process, secrets_file
 from cdc_assets.devstack.jars import require_installed
 from cdc_assets.devstack.java import SPARK_OPENS, find_java, jvm_options, pyspark_jars
@@ -141,7 +142,7 @@ class SparkServer(Part):
         """Returns the command; the token is in the environment, which other users cannot read."""
         jars = pyspark_jars()
         folders = (jars, *map(self.layout.jars_of, self.libraries))
-        classes = (*(f"{folder}/*" for folder in folders), str(local_files.JAR))
+        classes = (*(f"{folder}/*" for folder in folders), str(local_files.JAR), str(decode.JAR))
         argv = [
             str(find_java().program),
             *jvm_options(heap=self.memory, tmp=self.layout.tmp(self.name), collector="Parallel"),
@@ -219,6 +220,7 @@ class SparkServer(Part):
             "spark.python.sql.dataFrameDebugging.enabled": "false",
             **_KAFKA_CACHES,
             **local_files.SETTINGS,
+            **decode.SETTINGS,
             **(self.conf or {}),
         }
 

@@ -5,25 +5,20 @@ Nothing here raises on any bytes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
+from cdc_assets.decode import UNLIKE, read_json
+from cdc_assets.formats.lacking import texts
 from cdc_assets.formats.spec import ReadSpec
 
 PAYLOAD: Final = "payload"
-_BAD: Final = "__unreadable"
 NO_OBJECT: Final = "not a JSON object of the expected shape and types"
-_LONGEST_TEXT: Final = 20_000_000
-"""Jackson's ``StreamReadConstraints``, as Spark leaves them."""
-
-_OPTIONS: Final = {
-    "mode": "PERMISSIVE",
-    "columnNameOfCorruptRecord": _BAD,
-    "allowSingleQuotes": "false",
-}
+NOT_KEPT: Final = "a value of type JSON that cannot be kept"
 
 
 def value_text() -> Expression:
@@ -36,20 +31,50 @@ def key_text() -> Expression:
     return F.col("key").cast("string")
 
 
-def within_object(text: Expression) -> Expression:
-    """Returns ``{"payload": …}``, which makes anything after the record's own object an error."""
-    return F.concat(F.lit('{"payload":'), text, F.lit("}"))
+def parsed(payload: StructType, spec: ReadSpec, *, wrapped: bool = False) -> Expression:
+    """Parses the value, see `cdc_assets.decode.read_json`.
 
-
-def parsed(text: Expression, payload: DataType, spec: ReadSpec) -> Expression:
-    """Parses ``{"payload": …}`` into a struct, with the text of an unreadable record beside it."""
-    kind = StructType([StructField(PAYLOAD, payload), StructField(_BAD, StringType())])
-    return F.from_json(found_here(text, spec), kind, _OPTIONS)
+    Args:
+        payload: what is read of it.
+        spec: of the table.
+        wrapped: whether that is in the value's field ``payload``.
+    """
+    return read_json(found_here(F.col("value"), spec), payload, wrapped=wrapped)
 
 
 def is_readable(document: Expression) -> Expression:
     """Returns whether the result of `parsed` could be read."""
-    return document.getField(_BAD).isNull() & document.isNotNull()
+    return document.isNotNull() & document.getField("unreadable").isNull()
+
+
+def unread(document: Expression) -> Expression:
+    """Returns the reason why a value from `parsed` is not readable JSON; NULL if it is."""
+    return F.when(document.isNull(), NO_OBJECT).otherwise(document.getField("unreadable"))
+
+
+def unlike(image: Expression) -> Expression:
+    """Returns how the fields of an object read as `compared` differ; NULL if not at all."""
+    return image.getField(UNLIKE)
+
+
+def names_in(image: Expression, wanted: Sequence[str]) -> Expression:
+    """Returns the names of all fields of an object that was read as `compared`; NULL without one.
+
+    Args:
+        image: the object.
+        wanted: the names it was compared with.
+    """
+    there, odd = texts(wanted), unlike(image)
+    missing, more = odd.getField("missing"), odd.getField("unknown")
+    there = F.when(missing.isNotNull(), F.array_except(there, missing)).otherwise(there)
+    found = F.when(more.isNotNull(), F.concat(there, more)).otherwise(there)
+    return F.when(image.isNotNull(), found)
+
+
+def has_name(image: Expression, name: str) -> Expression:
+    """Returns whether an object that was read as `compared` has a field that is one of these."""
+    lacks = F.coalesce(F.array_contains(unlike(image).getField("missing"), name), F.lit(False))
+    return image.isNotNull() & ~lacks
 
 
 def found_here(value: Expression, spec: ReadSpec) -> Expression:
@@ -60,32 +85,3 @@ def found_here(value: Expression, spec: ReadSpec) -> Expression:
     record was parsed some thousand times.
     """
     return F.when(F.spark_partition_id() >= 0, value) if spec.parse_here else value
-
-
-# ── unreadable records ────────────────────────────────────────────────────────────────────
-
-
-def unread(document: Expression) -> Expression:
-    """Returns the reason why a value from `parsed` is not readable JSON; NULL if it is."""
-    return (
-        F.when(~F.is_valid_utf8(value_text()), "its value is not UTF-8")
-        .when(~is_readable(document), _unreadable())
-        .when(_has_half_a_character(value_text()), "a text holds half of a surrogate pair")
-    )
-
-
-def _unreadable() -> Expression:
-    """Returns the reason; Spark reads no record with a text of more than 20,000,000 characters."""
-    limited = f"{NO_OBJECT}, or a text in it is longer than {_LONGEST_TEXT:,} characters"
-    return F.when(F.octet_length("value") > _LONGEST_TEXT, limited).otherwise(NO_OBJECT)
-
-
-def _has_half_a_character(text: Expression) -> Expression:
-    r"""Returns whether the text has a lone ``\ud800``, which Spark would read as a question mark.
-
-    Escaped backslashes and whole pairs are removed before the rest is examined; nearly all records
-    need only the first condition.
-    """
-    whole = r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    rest = F.regexp_replace(text, whole, " ")
-    return text.contains("\\u") & rest.rlike(r"\\u[dD][89a-fA-F]")

@@ -19,6 +19,7 @@ from pyspark.sql.types import (
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.mysql.text_types import BLOB, BYTES_OF_NULLS, TEXTS_OF_CANAL
+from cdc_assets.decode import compared, read_json
 from cdc_assets.formats.canal.messages import (
     DELETE,
     INSERT,
@@ -29,25 +30,26 @@ from cdc_assets.formats.canal.messages import (
     UPDATE,
 )
 from cdc_assets.formats.envelope import Envelope, Image, Rows, no_names, no_text
-from cdc_assets.formats.json_images import lacking, numbers_quoted, strange
+from cdc_assets.formats.json_images import lacking, strange
 from cdc_assets.formats.lacking import lacks
 from cdc_assets.formats.record_json import (
     NO_OBJECT,
     PAYLOAD,
+    names_in,
     parsed,
     unread,
-    value_text,
-    within_object,
 )
 from cdc_assets.formats.spec import CONTROL, LINE_BITS, ROW_OPS, STATEMENT, ReadSpec
 from cdc_assets.schema.types import Column, Primitive, Wire
 
 _OPS: Final = {INSERT: "c", UPDATE: "u", DELETE: "d", TRUNCATE: "t"}
-_HEAD: Final = (
-    "database STRING, `table` STRING, `type` STRING, mysqlType STRING, sqlType STRING, "
-    "_tidb STRUCT<onlyHandleKey: BOOLEAN, claimCheckLocation: STRING>"
-)
-_NAMED: Final = "array<map<string,string>>"
+_NO_ROW: Final = StructType([
+    StructField("onlyHandleKey", BooleanType()), StructField("claimCheckLocation", StringType()),
+])  # fmt: skip
+_HEAD: Final = StructType([
+    *(StructField(n, StringType()) for n in ("database", "table", "type", "mysqlType", "sqlType")),
+    StructField("_tidb", _NO_ROW),
+])  # fmt: skip
 _MAY_BE_BYTES: Final = "|".join(f"{code}\\b" for code in sorted({BLOB, *BYTES_OF_NULLS}))
 _TYPES, _CODES = "map<string,string>", "map<string,int>"
 _ROLLED_BACK: Final = (
@@ -91,7 +93,7 @@ def writer(table: TableName) -> Expression:
 
 
 def _said() -> Expression:
-    return F.from_json(value_text(), _HEAD)
+    return read_json(F.col("value"), _HEAD).getField(PAYLOAD)
 
 
 def _number(head: Expression, table: TableName) -> Expression:
@@ -130,8 +132,7 @@ def is_untyped(spec: ReadSpec) -> bool:
 
 def document(spec: ReadSpec) -> Expression:
     """Returns a message as from `parsed`; numbers keep their digits where types are not told."""
-    text = numbers_quoted() if is_untyped(spec) else value_text()
-    return parsed(within_object(text), _type(spec), spec)
+    return parsed(_type(spec), spec)
 
 
 def rows(document: Expression, spec: ReadSpec, *, may_be_refused: bool = False) -> Rows:
@@ -150,7 +151,7 @@ def rows(document: Expression, spec: ReadSpec, *, may_be_refused: bool = False) 
     head = F.struct(
         *(_field(message, name).alias(name) for name in _FIELDS),
         _whole(message.getField("_tidb").getField("commitTs")).alias("commitTs"),
-        _names(spec).alias("names"),
+        _names(data, spec).alias("names"),
         _without_row(message.getField("_tidb")).alias("lost"),
         F.coalesce(
             F.when(F.col("value").isNull(), "it has no value"),
@@ -175,12 +176,11 @@ def _whole(number: Expression) -> Expression:
     return number.try_cast(LongType())
 
 
-def _names(spec: ReadSpec) -> Expression:
+def _names(data: Expression, spec: ReadSpec) -> Expression:
     """Returns the names in all rows, and in every row; NULL where types tell them."""
     if not is_untyped(spec):
         return F.lit(None).cast("struct<all:array<string>,each:array<string>>")
-    rows = F.from_json(F.get_json_object(value_text(), "$.data"), _NAMED)
-    named = F.transform(rows, F.map_keys)
+    named = F.transform(data, lambda row: names_in(row, spec.schema.names))
     found = F.array_distinct(F.flatten(named))
     shared = F.filter(found, lambda n: F.forall(named, lambda each: F.array_contains(each, n)))
     return F.struct(found.alias("all"), shared.alias("each"))
@@ -188,8 +188,11 @@ def _names(spec: ReadSpec) -> Expression:
 
 def _type(spec: ReadSpec) -> StructType:
     images = ArrayType(_images(spec))
-    number = StringType() if is_untyped(spec) else LongType()
-    told = {"commitTs": number, "onlyHandleKey": BooleanType(), "claimCheckLocation": StringType()}
+    told = {
+        "commitTs": StringType(),
+        "onlyHandleKey": BooleanType(),
+        "claimCheckLocation": StringType(),
+    }
     return StructType(
         [
             StructField("data", images),
@@ -198,7 +201,7 @@ def _type(spec: ReadSpec) -> StructType:
             StructField("table", StringType()),
             StructField("type", StringType()),
             StructField("isDdl", BooleanType()),
-            StructField("es", number),
+            StructField("es", StringType()),
             StructField("mysqlType", StringType()),
             StructField("sql", StringType()),
             StructField("reject", StringType()),
@@ -209,7 +212,8 @@ def _type(spec: ReadSpec) -> StructType:
 
 def _images(spec: ReadSpec) -> StructType:
     """Returns all columns as text."""
-    return StructType([StructField(name, StringType()) for name in spec.schema.names])
+    texts = StructType([StructField(name, StringType()) for name in spec.schema.names])
+    return compared(texts) if is_untyped(spec) else texts
 
 
 def envelope(document: Expression, spec: ReadSpec, *, keeps_replacements: bool) -> Envelope:

@@ -11,7 +11,7 @@ from cdc_assets.formats import json_images as images
 from cdc_assets.formats.envelope import Envelope, Image, no_text
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.goldengate.messages import OPS, UPDATE
-from cdc_assets.formats.record_json import value_text
+from cdc_assets.formats.record_json import has_name, is_readable, names_in, value_text
 from cdc_assets.formats.scalar_values import from_scalar
 from cdc_assets.formats.spec import ROW_OPS, ReadSpec
 from cdc_assets.schema.types import Column, Primitive, Wire, WireDetail
@@ -44,7 +44,8 @@ def envelope(document: Expression, spec: ReadSpec, zone: str | None) -> Envelope
     """
     message = images.body_of(document)
     before, after = (images.image_of(document, each) for each in ("before", "after"))
-    had, has = (images.names_in(document, each) for each in ("before", "after"))
+    was, now_is = (message.getField(each) for each in ("before", "after"))
+    names = names_in(now_is, spec.schema.names)
     op = _op(message)
     is_update = message.getField("op_type") == UPDATE
     schema, name = (F.regexp_extract(message.getField("table"), _NAME, at) for at in (1, 2))
@@ -55,16 +56,16 @@ def envelope(document: Expression, spec: ReadSpec, zone: str | None) -> Envelope
         value = after.value(column)
         if column.name not in spec.schema.key:
             return value
-        kept = is_update & ~images.has_name(has, column.name)
+        kept = is_update & ~has_name(now_is, column.name)
         return F.when(kept, before.value(column)).otherwise(value)
 
     def left_out(column: Column) -> Expression | None:
         if column.name in spec.schema.key:
             return None
-        return is_update & ~images.has_name(has, column.name)
+        return is_update & ~has_name(now_is, column.name)
 
     moved = any_of(before.value(each) != after.value(each) for each in spec.key_columns)
-    is_partial = images.lacking(has, spec).isNotNull()
+    is_partial = images.lacking(names, spec).isNotNull()
     unread = F.coalesce(_several(document), images.rejection(document, _columns(spec)))
     return Envelope(
         op=op,
@@ -73,7 +74,7 @@ def envelope(document: Expression, spec: ReadSpec, zone: str | None) -> Envelope
         after=Image(after.is_there, now),
         # GoldenGate gives its own key's old value; of a configured key it may not.
         unchanged=lambda column: (
-            F.lit(False) if spec.layout.split_keys else ~images.has_name(had, column.name)
+            F.lit(False) if spec.layout.split_keys else ~has_name(was, column.name)
         ),
         left_out=left_out,
         record_key=Image(F.lit(False), lambda _: no_text()),
@@ -81,7 +82,7 @@ def envelope(document: Expression, spec: ReadSpec, zone: str | None) -> Envelope
         ordinal=F.lit(None).cast("bigint"),
         reject=F.coalesce(
             unread,
-            images.unkept(document, _columns(spec)),
+            images.unkept(document),
             _rejection(message, op),
             F.when(is_update & moved & is_partial, _PARTIAL_MOVE),
         ),
@@ -89,8 +90,8 @@ def envelope(document: Expression, spec: ReadSpec, zone: str | None) -> Envelope
             unread.isNull(),
             images.other_table(schema, name, spec.table, is_change & (op != "t")),
         ),
-        unknown=F.when(is_row, images.strange(has, spec)),
-        absent=F.when(op == "c", images.lacking(has, spec)),
+        unknown=F.when(is_row, images.strange(names, spec)),
+        absent=F.when(op == "c", images.lacking(names, spec)),
     )
 
 
@@ -123,7 +124,7 @@ def _several(document: Expression) -> Expression:
     """Rejects an array, or several objects in sequence."""
     text = F.ltrim(value_text())
     is_sequence = text.rlike(r'(?s)^\[\s*\{\s*"') | text.rlike(r'\}\s*\{\s*"table"\s*:')
-    is_told = ~images.is_message(document) & is_sequence & text.contains('"op_type"')
+    is_told = ~is_readable(document) & is_sequence & text.contains('"op_type"')
     return F.when(F.coalesce(is_told, F.lit(False)), _SEVERAL)
 
 

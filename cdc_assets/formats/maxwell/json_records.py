@@ -11,6 +11,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.formats import json_images as images
 from cdc_assets.formats.envelope import Envelope, Image, no_text
 from cdc_assets.formats.maxwell.messages import DDL, MARKS, OPS
+from cdc_assets.formats.record_json import has_name, names_in
 from cdc_assets.formats.spec import CONTROL, ROW_OPS, STATEMENT, ReadSpec
 from cdc_assets.schema.types import Column
 
@@ -30,7 +31,8 @@ def envelope(document: Expression, spec: ReadSpec) -> Envelope:
     """Returns the envelope of a message."""
     message = images.body_of(document)
     data, old = (images.image_of(document, name) for name in ("data", "old"))
-    names, old_names = (images.names_in(document, each) for each in ("data", "old"))
+    row, was = (message.getField(each) for each in ("data", "old"))
+    names = names_in(row, spec.schema.names)
     op = _op(message, spec.table)
     is_delete, is_row = op == "d", op.isin(*ROW_OPS)
 
@@ -46,14 +48,12 @@ def envelope(document: Expression, spec: ReadSpec) -> Envelope:
         before=Image(F.when(is_delete, data.is_there).otherwise(old.is_there), before),
         after=data,
         # ``old`` holds the changed columns (``BinlogConnectorEvent.writeOldData``).
-        unchanged=lambda column: ~images.has_name(old_names, column.name),
+        unchanged=lambda column: ~has_name(was, column.name),
         left_out=lambda _: None,
         record_key=Image(F.lit(False), lambda _: no_text()),
         source=_source(F.when(is_change, message.getField("ts")), spec),
         ordinal=F.lit(None).cast("bigint"),
-        reject=F.coalesce(
-            unread, images.unkept(document, _columns(spec)), _rejection(message, op, is_change)
-        ),
+        reject=F.coalesce(unread, images.unkept(document), _rejection(message, op, is_change)),
         other_table=F.when(
             unread.isNull() & ~op.eqNullSafe(STATEMENT),
             images.other_table(database, table, spec.table, is_change),

@@ -9,13 +9,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
+from cdc_assets.decode import compared
 from cdc_assets.formats.debezium import envelope as common
 from cdc_assets.formats.debezium.dialects.cloudevents import attribute
-from cdc_assets.formats.debezium.records.enveloped import EnvelopedRecords, Paths
-from cdc_assets.formats.debezium.usual_layout import usual_cloud_event
+from cdc_assets.formats.debezium.records.enveloped import EnvelopedRecords
 from cdc_assets.formats.envelope import Envelope
 from cdc_assets.formats.order import Order
-from cdc_assets.formats.record_json import PAYLOAD, parsed, value_text, within_object
+from cdc_assets.formats.record_json import PAYLOAD
 from cdc_assets.formats.spec import ReadSpec, wire_struct
 
 _OP: Final = attribute("op")
@@ -30,15 +30,15 @@ class CloudEventRecords(EnvelopedRecords):
         """Parses all attributes as text: numbers of 64 bits arrive as text."""
         images = StructType(
             [
-                StructField("before", wire_struct(spec.before_columns)),
-                StructField("after", wire_struct(spec.schema.columns)),
+                StructField("before", compared(wire_struct(spec.before_columns))),
+                StructField("after", compared(wire_struct(spec.schema.columns))),
             ]
         )
         data = StructType([StructField(PAYLOAD, images)]) if self.is_inline else images
         names = [_OP, _ORDER, *map(attribute, common.source_type(spec.order, spec).names)]
         attributes = [StructField(name, StringType()) for name in names]
         kind = StructType([*attributes, StructField("data", data)])
-        return parsed(self._text(), kind, spec)
+        return self.read(kind, spec)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
         """Returns the envelope of the data, with values from the attributes."""
@@ -54,32 +54,23 @@ class CloudEventRecords(EnvelopedRecords):
         if spec.counts_rows:
             order = _as(LongType(), event.getField(_ORDER)).alias("total_order")
             fields.append(F.struct(order).alias("transaction"))
-        path = "$.data.payload.before" if self.is_inline else "$.data.before"
-        return self.of_payload(document, F.struct(*fields), Paths(path, "$.data.after"), spec)
+        return self.of_payload(document, F.struct(*fields), spec)
 
     def sources(self, raw: DataFrame, order: Order) -> DataFrame:
         """Reads the attributes alone."""
         names = map(attribute, common.source_type(order).names)
         kind = StructType([StructField(name, StringType()) for name in names])
-        found = F.from_json(self._text(), StructType([StructField(PAYLOAD, kind)]))
-        source = _source(found.getField(PAYLOAD), common.source_type(order))
+        source = _source(self.part(kind), common.source_type(order))
         return raw.select("partition", "offset", "timestamp", source.alias("source"))
 
     def origin(self) -> Expression:
         """Reads the attributes alone."""
         names = (_OP, *map(attribute, common.NAMES.names))
         kind = StructType([StructField(name, StringType()) for name in names])
-        event = F.from_json(self._text(), StructType([StructField(PAYLOAD, kind)]))
-        found = event.getField(PAYLOAD)
+        found = self.part(kind)
         return F.struct(
             found.getField(_OP).alias("op"), _source(found, common.NAMES).alias("source")
         )
-
-    def _text(self) -> Expression:
-        return within_object(value_text() if self._schemas is None else self._schemas.rest())
-
-    def _usual(self, names: tuple[str, ...], must: tuple[str, ...]) -> str:
-        return usual_cloud_event(names, must)
 
 
 def _source(event: Expression, fields: StructType) -> Expression:

@@ -14,7 +14,7 @@ from cdc_assets.formats.debezium.records.enveloped import EnvelopedRecords
 from cdc_assets.formats.debezium.records.keys import json_object
 from cdc_assets.formats.debezium.records.rejection import rejection
 from cdc_assets.formats.envelope import Envelope, Image, no_names, no_text
-from cdc_assets.formats.record_json import PAYLOAD, parsed, value_text, within_object
+from cdc_assets.formats.record_json import PAYLOAD
 from cdc_assets.formats.spec import TOMBSTONE, ReadSpec
 from cdc_assets.schema.types import Column
 
@@ -30,11 +30,10 @@ class DocumentRecords(EnvelopedRecords):
     """``{"before": "{…}", "after": "{…}", "source": {…}, "op": …}``."""
 
     def document(self, spec: ReadSpec) -> Expression:
-        """Parses ``{"payload": envelope}``."""
+        """Parses the envelope."""
         texts = [StructField(name, StringType()) for name in _TEXTS]
         kind = StructType([*texts, StructField("source", common.source_type(spec.order, spec))])
-        text = within_object(value_text()) if self._schemas is None else self._schemas.rest()
-        return parsed(text, kind, spec)
+        return self.read(kind, spec)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
         """Returns the envelope of documents whose ``_id`` is the record's key."""

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from cdc_assets.decode import compared
 from cdc_assets.formats.debezium import envelope as common
 from cdc_assets.formats.debezium.added_fields import DELETED, NEEDED, AddedFields
 from cdc_assets.formats.debezium.dialects.flat import DOCUMENT_ID, is_document
@@ -17,11 +18,9 @@ from cdc_assets.formats.debezium.records.keys import json_object, record_key
 from cdc_assets.formats.debezium.records.records import Records
 from cdc_assets.formats.debezium.records.rejection import rejection
 from cdc_assets.formats.debezium.records.schemas import Schemas
-from cdc_assets.formats.debezium.usual_layout import usual_row
-from cdc_assets.formats.envelope import Envelope, Image, if_any, no_names, no_text
-from cdc_assets.formats.lacking import lacks, named_now, texts
+from cdc_assets.formats.envelope import Envelope, Image, no_text
 from cdc_assets.formats.order import Order
-from cdc_assets.formats.record_json import PAYLOAD, parsed, value_text, within_object
+from cdc_assets.formats.record_json import PAYLOAD, names_in
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, ReadSpec, wire_struct
 from cdc_assets.formats.values import wire_type
 
@@ -41,9 +40,11 @@ class FlatRecords(Records):
         self._added = added
 
     def document(self, spec: ReadSpec) -> Expression:
-        """Parses ``{"payload": row}``."""
-        fields = [*wire_struct(spec.schema.columns), *self._fields(spec)]
-        return parsed(self._text(), StructType(fields), spec)
+        """Parses the row."""
+        return self.read(compared(self._all(spec)), spec)
+
+    def _all(self, spec: ReadSpec) -> StructType:
+        return StructType([*wire_struct(spec.schema.columns), *self._fields(spec)])
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
         """Reads the added fields; the row is the one after the change, or the deleted one."""
@@ -51,7 +52,8 @@ class FlatRecords(Records):
         op = self._op(document, spec)
         is_read = (op == "r") | (F.coalesce(self._of_source(row, "snapshot", spec), F.lit("false"))
                                  != "false")  # fmt: skip
-        unlike, source = self._unlike(row, op, spec), self._source(row, is_read, spec)
+        names, source = names_in(row, self._all(spec).names), self._source(row, is_read, spec)
+        differs = self.differences(row, names, op, spec)
         return Envelope(
             op=op,
             is_read=is_read,
@@ -67,11 +69,11 @@ class FlatRecords(Records):
             reject=F.coalesce(
                 rejection(document, op, spec, _NO_OP),
                 common.misnamed(op, source, spec),
-                self.unlike(f"$.{PAYLOAD}", op.isin(*ROW_OPS), spec),
+                self.unlike(names, op.isin(*ROW_OPS), spec),
             ),
             other_table=common.other_table(source, spec),
-            unknown=unlike[0],
-            absent=unlike[1],
+            unknown=differs[0],
+            absent=differs[1],
             is_made=True,
         )
 
@@ -93,8 +95,7 @@ class FlatRecords(Records):
         names = {each.name: self._added.of_source(each.name) for each in fields}
         added = [StructField(n, each.dataType) for each in fields for n in names[each.name]]
         texts = [StructField(name, StringType()) for name in beside]
-        kind = StructType([StructField(PAYLOAD, StructType([*added, *texts]))])
-        row = F.from_json(self._text(), kind).getField(PAYLOAD)
+        row = self.part(StructType([*added, *texts]))
         found = {
             name: F.coalesce(*(row.getField(each) for each in mine)) for name, mine in names.items()
         }
@@ -105,9 +106,6 @@ class FlatRecords(Records):
     def beside(self) -> tuple[str, ...]:
         """The added fields."""
         return tuple(sorted(self._added.names))
-
-    def _text(self) -> Expression:
-        return within_object(value_text()) if self._schemas is None else self._schemas.rest()
 
     # ── added fields ─────────────────────────────────────────────────────────────────────
 
@@ -159,25 +157,6 @@ class FlatRecords(Records):
                 for name, value in found.items()
             )
         )
-
-    # ── which columns the row has ────────────────────────────────────────────────────────
-
-    def _unlike(
-        self, row: Expression, op: Expression, spec: ReadSpec
-    ) -> tuple[Expression, Expression]:
-        """Compares as `cdc_assets.formats.debezium.records.enveloped` does."""
-        is_row = op.isin(*ROW_OPS)
-        if self.is_inline:
-            return no_names(), F.when(is_row, lacks(spec))
-        must = (*spec.expected, *spec.schema.key)
-        added = self._added.names - set(spec.schema.names)
-        usual = usual_row(spec.schema.names, must, added)
-        unusual = row.isNotNull() & is_row & ~value_text().rlike(usual)
-        fields = F.json_object_keys(value_text())
-        known = texts((*spec.schema.names, *spec.target.left_out, *sorted(added)))
-        missing = F.array_except(texts(spec.expected), named_now(fields, spec))
-        strange = if_any(F.array_except(fields, known))
-        return F.when(unusual, strange), F.when(unusual & (F.size(missing) > 0), missing)
 
 
 def _record_key(spec: ReadSpec) -> Image:

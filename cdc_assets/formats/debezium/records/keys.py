@@ -11,6 +11,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
+from cdc_assets.decode import read_json
 from cdc_assets.formats.debezium.envelope import RowType
 from cdc_assets.formats.debezium.inline import PAYLOAD, SCHEMA
 from cdc_assets.formats.envelope import Image, fields_of
@@ -46,12 +47,10 @@ def json_object(bare: StructType) -> Expression:
     As in `cdc_assets.formats.debezium.dialects.dialect.opened`, only a schema with a payload is
     around it: ``schema`` may also be a column of the key.
     """
-    wrapped = StructType([StructField("payload", bare)])
-    text = key_text()
+    text, key = key_text(), F.col("key")
     is_wrapped = text.startswith(SCHEMA) & text.rlike(_HAS_PAYLOAD)
-    return F.when(is_wrapped, F.from_json(text, wrapped).getField("payload")).otherwise(
-        F.from_json(text, bare)
-    )
+    inner = read_json(key, bare, wrapped=True).getField("payload")
+    return F.when(is_wrapped, inner).otherwise(read_json(key, bare).getField("payload"))
 
 
 def _json(column: Column) -> Expression:
@@ -60,7 +59,8 @@ def _json(column: Column) -> Expression:
     alone = StructType([StructField("it", wire_type(column))])
     text = _without_schema()
     shape = _TEXT if column.wire is Wire.STRING else f"{_TEXT}|{_NUMBER}|^(?:true|false)\\z"
-    scalar = F.from_json(F.concat(F.lit('{"it":'), text, F.lit("}")), alone).getField("it")
+    around = F.concat(F.lit('{"it":'), text, F.lit("}")).cast("binary")
+    scalar = read_json(around, alone).getField("payload").getField("it")
     return F.when(text.rlike(shape), scalar).otherwise(from_object)
 
 

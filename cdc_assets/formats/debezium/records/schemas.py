@@ -31,10 +31,6 @@ class Schemas(ABC):
     def text(self) -> Expression:
         """Returns the schema; NULL for records without one."""
 
-    @abstractmethod
-    def rest(self) -> Expression:
-        """Returns the record without its schema, which would take longest to read."""
-
     def writer(self) -> Expression:
         """Returns a hash of the record's schema; NULL for records without one."""
         return F.when(self.text().isNotNull(), F.xxhash64(self.text()))
@@ -60,11 +56,6 @@ class AroundValue(Schemas):
         """Cuts the schema out of the converter's layout; parses any other."""
         cut = F.substring(_front(), len(SCHEMA) + 1, _LONGEST)
         return F.when(self.is_plain(), cut).otherwise(F.get_json_object(value_text(), "$.schema"))
-
-    def rest(self) -> Expression:
-        """Returns ``{"payload": …}``, possibly with more fields."""
-        rest = F.substring(value_text(), F.length(_front()) + 2, F.lit(_LONGEST))
-        return F.when(self.is_plain(), F.concat(F.lit("{"), rest)).otherwise(value_text())
 
     def numbered(self, raw: DataFrame, writers: Mapping[int, str]) -> DataFrame:
         """Recognizes known schemas by the records' first bytes, which it removes.
@@ -103,12 +94,6 @@ class InData(Schemas):
         cut = F.substring(front, F.length(_head()) + len(DATA) + 1, F.lit(_LONGEST))
         parsed = F.get_json_object(value_text(), "$.data.schema")
         return F.when(self._is_plain(), cut).otherwise(parsed)
-
-    def rest(self) -> Expression:
-        """Returns ``{…, "data": {"payload": …}}``."""
-        payload = F.substring(value_text(), F.length(_front()) + 2, F.lit(_LONGEST))
-        cut = F.concat(_head(), F.lit(',"data":{'), payload)
-        return F.when(self._is_plain(), cut).otherwise(value_text())
 
     def _is_plain(self) -> Expression:
         text = value_text()

@@ -1,0 +1,227 @@
+package cdc_assets.decode;
+
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonGenerator;
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
+import java.io.IOException;
+import java.io.StringWriter;
+import java.time.ZoneOffset;
+import java.util.Base64;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.types.variant.Variant;
+import org.apache.spark.types.variant.VariantBuilder;
+import org.apache.spark.unsafe.types.UTF8String;
+import org.apache.spark.unsafe.types.VariantVal;
+
+/** The readers of values without fields of their own. */
+final class Scalars {
+    private static final int MOST_DIGITS = 20;
+    private static final JsonFactory WRITER = new JsonFactory();
+
+    private Scalars() {}
+
+    static final class Booleans extends ValueReader {
+        @Override
+        DataType type() {
+            return DataTypes.BooleanType;
+        }
+
+        @Override
+        Object some(JsonToken token, JsonParser parser, Faults faults) {
+            return token.isBoolean() ? (Object) (token == JsonToken.VALUE_TRUE) : null;
+        }
+    }
+
+    static final class Ints extends ValueReader {
+        @Override
+        DataType type() {
+            return DataTypes.IntegerType;
+        }
+
+        @Override
+        Object some(JsonToken token, JsonParser parser, Faults faults) throws IOException {
+            Long found = whole(token, parser);
+            return found == null || found.intValue() != found ? null : (Object) found.intValue();
+        }
+    }
+
+    static final class Longs extends ValueReader {
+        @Override
+        DataType type() {
+            return DataTypes.LongType;
+        }
+
+        @Override
+        Object some(JsonToken token, JsonParser parser, Faults faults) throws IOException {
+            return whole(token, parser);
+        }
+    }
+
+    static final class Floats extends ValueReader {
+        @Override
+        DataType type() {
+            return DataTypes.FloatType;
+        }
+
+        @Override
+        Object some(JsonToken token, JsonParser parser, Faults faults) throws IOException {
+            if (!token.isNumeric()) {
+                Double found = word(token, parser);
+                return found == null ? null : (Object) found.floatValue();
+            }
+            float found = parser.getFloatValue();
+            return Float.isInfinite(found) && !parser.isNaN() ? null : (Object) found;
+        }
+    }
+
+    static final class Doubles extends ValueReader {
+        @Override
+        DataType type() {
+            return DataTypes.DoubleType;
+        }
+
+        @Override
+        Object some(JsonToken token, JsonParser parser, Faults faults) throws IOException {
+            if (!token.isNumeric()) {
+                return word(token, parser);
+            }
+            double found = parser.getDoubleValue();
+            return Double.isInfinite(found) && !parser.isNaN() ? null : (Object) found;
+        }
+    }
+
+    /** Reads a text; of anything else its JSON, numbers with all their digits as they are written. */
+    static final class Strings extends ValueReader {
+        private final boolean isSorted;
+
+        /**
+         * @param isSorted whether objects and arrays are written as Spark writes a variant: the fields
+         *     by name, numbers without needless digits
+         */
+        Strings(boolean isSorted) {
+            this.isSorted = isSorted;
+        }
+
+        @Override
+        DataType type() {
+            return DataTypes.StringType;
+        }
+
+        @Override
+        Object some(JsonToken token, JsonParser parser, Faults faults) throws IOException {
+            if (token.isScalarValue()) {
+                return UTF8String.fromString(parser.getText());
+            }
+            String text = written(parser);
+            if (!isSorted) {
+                return UTF8String.fromString(text);
+            }
+            Variant found = variant(text, faults);
+            return found == null ? null : UTF8String.fromString(found.toJson(ZoneOffset.UTC));
+        }
+    }
+
+    static final class Binaries extends ValueReader {
+        @Override
+        DataType type() {
+            return DataTypes.BinaryType;
+        }
+
+        @Override
+        Object some(JsonToken token, JsonParser parser, Faults faults) throws IOException {
+            if (token != JsonToken.VALUE_STRING) {
+                return null;
+            }
+            String text = parser.getText();
+            if (text.length() % 4 != 0) {
+                return null;
+            }
+            try {
+                return Base64.getDecoder().decode(text);
+            } catch (IllegalArgumentException error) {
+                return null;
+            }
+        }
+    }
+
+    static final class Variants extends ValueReader {
+        @Override
+        DataType type() {
+            return DataTypes.VariantType;
+        }
+
+        @Override
+        Object nothing() {
+            VariantBuilder builder = new VariantBuilder(false);
+            builder.appendNull();
+            return value(builder.result());
+        }
+
+        @Override
+        Object some(JsonToken token, JsonParser parser, Faults faults) throws IOException {
+            Variant found = variant(written(parser), faults);
+            return found == null ? null : value(found);
+        }
+
+        private static VariantVal value(Variant found) {
+            return new VariantVal(found.getValue(), found.getMetadata());
+        }
+    }
+
+    /** Returns null if Spark's variants cannot hold it: a name twice in an object, or too much. */
+    private static Variant variant(String json, Faults faults) {
+        try {
+            return VariantBuilder.parseJson(json, false);
+        } catch (IOException | RuntimeException error) {
+            faults.isUnkept = true;
+            return null;
+        }
+    }
+
+    /** Writes the value that the parser is at as JSON, numbers as they are written. */
+    private static String written(JsonParser parser) throws IOException {
+        StringWriter text = new StringWriter();
+        try (JsonGenerator to = WRITER.createGenerator(text)) {
+            copy(parser, to);
+        }
+        return text.toString();
+    }
+
+    private static void copy(JsonParser parser, JsonGenerator to) throws IOException {
+        int open = 0;
+        for (JsonToken token = parser.currentToken(); ; token = parser.nextToken()) {
+            if (token == null) {
+                throw new IOException("no end");
+            } else if (token.isNumeric()) {
+                to.writeNumber(parser.getText());
+            } else {
+                to.copyCurrentEvent(parser);
+            }
+            open += token.isStructStart() ? 1 : token.isStructEnd() ? -1 : 0;
+            if (open == 0) {
+                return;
+            }
+        }
+    }
+
+    private static Long whole(JsonToken token, JsonParser parser) throws IOException {
+        if (token != JsonToken.VALUE_NUMBER_INT || parser.getTextLength() > MOST_DIGITS) {
+            return null;
+        }
+        return parser.getNumberType() == JsonParser.NumberType.BIG_INTEGER ? null : parser.getLongValue();
+    }
+
+    private static Double word(JsonToken token, JsonParser parser) throws IOException {
+        if (token != JsonToken.VALUE_STRING || parser.getTextLength() > MOST_DIGITS) {
+            return null;
+        }
+        return switch (parser.getText()) {
+            case "NaN" -> Double.NaN;
+            case "Infinity", "+Infinity", "+INF", "INF" -> Double.POSITIVE_INFINITY;
+            case "-Infinity", "-INF" -> Double.NEGATIVE_INFINITY;
+            default -> null;
+        };
+    }
+}
