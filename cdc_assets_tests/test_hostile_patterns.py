@@ -18,8 +18,6 @@ from py4j.protocol import Py4JError
 
 from cdc_assets.devstack.java import find_java
 from cdc_assets.formats.debezium.records.keys import _NUMBER, _TEXT
-from cdc_assets.formats.debezium.usual_layout import usual_cloud_event, usual_layout, usual_row
-from cdc_assets.formats.json_images import _compound_beside
 from cdc_assets.formats.scalar_values import _number
 from cdc_assets_tests import hostile
 from cdc_assets_tests.hostile import (
@@ -40,18 +38,10 @@ from cdc_assets_tests.toy.profiles import is_soak
 SECONDS = 20 if is_soak() else 5
 """For `SIZE`, on a busy machine. Twice the text for four times the time would take minutes."""
 
-_NAMES = ("id", "name", "a b")
 _TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6}0*)?"
 SAMPLES = {
     "cdc_assets.databases.mysql.type_text: f'{quote}{quote}|\\\\\\\\(.)'": [r"''|\\(.)"],
-    "cdc_assets.formats.debezium.records.enveloped: self._usual(spec.schema.names, must)": [
-        usual_layout(_NAMES), usual_layout(_NAMES, ("id",)), usual_cloud_event(_NAMES),
-    ],
-    "cdc_assets.formats.debezium.records.flat: usual": [usual_row(_NAMES, None, ("__op", "__ts"))],
     "cdc_assets.formats.debezium.records.keys: shape": [f"{_TEXT}|{_NUMBER}|^(?:true|false)\\z"],
-    "cdc_assets.formats.json_images: _compound_beside(columns)": [
-        _compound_beside(("data", "old")),
-    ],
     "cdc_assets.formats.scalar_values: _number(scale)": [_number(0), _number(6)],
     "cdc_assets.formats.values: f'^{date}T{time}(Z|[+-][0-9]{{2}}:[0-9]{{2}})\\\\z'": [
         rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T{_TIME}(Z|[+-][0-9]{{2}}:[0-9]{{2}})\z",

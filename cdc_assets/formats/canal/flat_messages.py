@@ -31,12 +31,12 @@ from cdc_assets.formats.canal.messages import (
 )
 from cdc_assets.formats.envelope import Envelope, Image, Rows, no_names, no_text
 from cdc_assets.formats.json_images import lacking, strange
-from cdc_assets.formats.lacking import lacks
 from cdc_assets.formats.record_json import (
     NO_OBJECT,
     PAYLOAD,
     names_in,
     parsed,
+    unlike,
     unread,
 )
 from cdc_assets.formats.spec import CONTROL, LINE_BITS, ROW_OPS, STATEMENT, ReadSpec
@@ -177,13 +177,12 @@ def _whole(number: Expression) -> Expression:
 
 
 def _names(data: Expression, spec: ReadSpec) -> Expression:
-    """Returns the names in all rows, and in every row; NULL where types tell them."""
-    if not is_untyped(spec):
-        return F.lit(None).cast("struct<all:array<string>,each:array<string>>")
+    """Returns the names in all rows, and in every row; NULL if all rows have just the columns."""
     named = F.transform(data, lambda row: names_in(row, spec.schema.names))
     found = F.array_distinct(F.flatten(named))
     shared = F.filter(found, lambda n: F.forall(named, lambda each: F.array_contains(each, n)))
-    return F.struct(found.alias("all"), shared.alias("each"))
+    is_odd = F.exists(data, lambda row: unlike(row).isNotNull())
+    return F.when(is_odd, F.struct(found.alias("all"), shared.alias("each")))
 
 
 def _type(spec: ReadSpec) -> StructType:
@@ -212,8 +211,7 @@ def _type(spec: ReadSpec) -> StructType:
 
 def _images(spec: ReadSpec) -> StructType:
     """Returns all columns as text."""
-    texts = StructType([StructField(name, StringType()) for name in spec.schema.names])
-    return compared(texts) if is_untyped(spec) else texts
+    return compared(StructField(name, StringType()) for name in spec.schema.names)
 
 
 def envelope(document: Expression, spec: ReadSpec, *, keeps_replacements: bool) -> Envelope:
@@ -258,8 +256,7 @@ def _strange(head: Expression, spec: ReadSpec) -> Expression:
 
 
 def _lacking(head: Expression, spec: ReadSpec) -> Expression:
-    named = head.getField("names").getField("each")
-    return lacking(named, spec) if is_untyped(spec) else lacks(spec)
+    return lacking(head.getField("names").getField("each"), spec)
 
 
 def _replaced(

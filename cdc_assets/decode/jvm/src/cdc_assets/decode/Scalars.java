@@ -18,6 +18,10 @@ import org.apache.spark.unsafe.types.VariantVal;
 /** The readers of values without fields of their own. */
 final class Scalars {
     private static final int MOST_DIGITS = 20;
+
+    /** Digits that distinguish every double from its neighbours (IEEE 754). */
+    private static final int DIGITS_OF_A_DOUBLE = 17;
+
     private static final JsonFactory WRITER = new JsonFactory();
 
     private Scalars() {}
@@ -72,7 +76,7 @@ final class Scalars {
                 return found == null ? null : (Object) found.floatValue();
             }
             float found = parser.getFloatValue();
-            return Float.isInfinite(found) && !parser.isNaN() ? null : (Object) found;
+            return isRounded(parser) || Float.isInfinite(found) && !parser.isNaN() ? null : (Object) found;
         }
     }
 
@@ -88,7 +92,7 @@ final class Scalars {
                 return word(token, parser);
             }
             double found = parser.getDoubleValue();
-            return Double.isInfinite(found) && !parser.isNaN() ? null : (Object) found;
+            return isRounded(parser) || Double.isInfinite(found) && !parser.isNaN() ? null : (Object) found;
         }
     }
 
@@ -204,6 +208,29 @@ final class Scalars {
                 return;
             }
         }
+    }
+
+    /** Returns whether a number has more digits than any double needs, and so is no double's. */
+    private static boolean isRounded(JsonParser parser) throws IOException {
+        int length = parser.getTextLength();
+        if (length <= DIGITS_OF_A_DOUBLE) {
+            return false;
+        }
+        char[] text = parser.getTextCharacters();
+        int digits = 0, zeros = 0;
+        for (int at = parser.getTextOffset(), end = at + length; at < end; at++) {
+            char each = text[at];
+            if (each == 'e' || each == 'E') {
+                break;
+            }
+            if (each == '0') {
+                zeros += digits > 0 ? 1 : 0;
+            } else if (each >= '1' && each <= '9') {
+                digits += zeros + 1;
+                zeros = 0;
+            }
+        }
+        return digits > DIGITS_OF_A_DOUBLE;
     }
 
     private static Long whole(JsonToken token, JsonParser parser) throws IOException {

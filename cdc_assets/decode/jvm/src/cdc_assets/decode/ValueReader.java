@@ -66,11 +66,14 @@ abstract class ValueReader {
         if (token == JsonToken.VALUE_NULL) {
             return nothing();
         }
+        boolean wasUnkept = faults.isUnkept;
+        faults.isUnkept = false;
         Object found = some(token, parser, faults);
         if (found == null) {
-            faults.isMisfit = !faults.isUnkept;
+            faults.isMisfit |= !faults.isUnkept;
             parser.skipChildren();
         }
+        faults.isUnkept |= wasUnkept;
         return found;
     }
 
