@@ -31,6 +31,10 @@ MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
     "reset": ("cdc_assets.steering", "Forget what the lake has of tables, and begin again."),
     "resume": ("cdc_assets.steering", "Go on with paused, dropped or stopped tables."),
     "assess": ("cdc_assets.assessing", "Whether tables can be replicated exactly: YES, NO."),
+    "jars": (
+        "cdc_assets.operate.jars_command",
+        "The jars and settings that a Spark server of your own needs.",
+    ),
     "init": ("cdc_assets.operate.init", "Write a commented replication.yaml from what is found."),
     "stack": ("cdc_assets.devstack.cli", "The local stack: up, down, status."),
     "metrics": ("cdc_assets.operate.metrics", "Numbers in OpenMetrics' form, served or printed."),

@@ -37,7 +37,7 @@ then deadlocks with itself.
 """
 
 
-def open_session(url: str, retries: int | None = None, *, sends_code: bool = False) -> SparkSession:
+def open_session(url: str, retries: int | None = None, *, isolated: bool = False) -> SparkSession:
     """Returns a new session, so that closing it affects nobody else.
 
     A server that cannot clone sessions, as before Spark 4.1, gives one that is isolated.
@@ -46,23 +46,23 @@ def open_session(url: str, retries: int | None = None, *, sends_code: bool = Fal
         url: the server's, ``sc://host:port/;…``.
         retries: how often a call is tried again, within seconds; None for what the client does by
             itself, which tries for ten minutes.
-        sends_code: whether a jar or a file will be added to it. It is isolated then: what is added
-            to another one stays on the server, for all that are not isolated.
+        isolated: whether a jar may be added to it (`add_jar`). What is added to another one stays
+            on the server, for all that are not isolated.
     """
-    isolated = _kept(SparkSession.builder.remote(url).create(), retries)
-    leave_as_written(isolated)
-    if sends_code:
-        return isolated
+    first = _kept(SparkSession.builder.remote(url).create(), retries)
+    leave_as_written(first)
+    if isolated:
+        return first
     for name in _ISOLATION:
-        isolated.conf.set(name, "false")
+        first.conf.set(name, "false")
     session_id = str(uuid4())
     try:
         # What this returns lacks half of what a session has, so the clone is opened by its id.
-        client = cast("ConnectSession", isolated).client.clone(session_id)
+        client = cast("ConnectSession", first).client.clone(session_id)
     except (PySparkException, grpc.RpcError):
-        return isolated
+        return first
     client.close()
-    isolated.stop()
+    first.stop()
     named = with_parameter(url, f"session_id={session_id}")
     return _kept(SparkSession.builder.remote(named).create(), retries)
 
@@ -78,7 +78,7 @@ def leave_as_written(session: SparkSession) -> None:
 
 
 def add_jar(session: SparkSession, jar: Path) -> None:
-    """Adds a jar to a session that was opened for it, with ``sends_code``.
+    """Adds a jar to a session that was opened for it, with ``isolated``.
 
     The server would list a jar of any other session for all tasks of all such sessions, and delete
     it with its session: from then on it would run no task for them until it is started again.
@@ -90,7 +90,7 @@ def add_jar(session: SparkSession, jar: Path) -> None:
 
     is_connect = isinstance(session, ConnectSession)
     if is_connect and session.conf.get(_ISOLATION[0], "true") != "true":
-        msg = f"{jar.name} needs a session that was opened with sends_code"
+        msg = f"{jar.name} needs a session that was opened as an isolated one"
         raise RuntimeError(msg)
     session.addArtifacts(str(jar))
 

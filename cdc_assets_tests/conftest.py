@@ -137,10 +137,13 @@ def spark_endpoint(stack_parts: Callable[..., LocalStack], _no_finalizers: None)
 
 @pytest.fixture(scope="session")
 def spark(spark_endpoint: SparkEndpoint) -> Iterator[Session]:
-    """One session for all tests, as a function that gives it; some add the jar for packets."""
+    """One session for all tests, as a function that gives it."""
+    from cdc_assets import decode
     from cdc_assets.connect_session import open_session
 
-    session = open_session(spark_endpoint.url, sends_code=True)
+    session = open_session(spark_endpoint.url)
+    for name, value in decode.SETTINGS.items():
+        session.conf.set(name, value)
     yield lambda: session
     session.stop()
 

@@ -17,11 +17,9 @@ from typing import Final
 from cdc_assets import decode
 from cdc_assets.devstack import local_files
 from cdc_assets.devstack.java import pyspark_jars
-from cdc_assets.formats.canal import packets
 
-JARS: Final = (packets.JAR, local_files.JAR, decode.JAR)
+JARS: Final = (local_files.JAR, decode.JAR)
 """Their sources lie in ``src`` beside each."""
-DIGEST: Final = "META-INF/sources.sha256"
 _BEGINNING = (1980, 1, 1, 0, 0, 0)
 
 
@@ -38,10 +36,15 @@ def digest(jar: Path) -> str:
     return found.hexdigest()
 
 
+def entry(jar: Path) -> str:
+    """Where a jar names its sources: in a place of its own, as class paths have several jars."""
+    return f"META-INF/{jar.stem}.sha256"
+
+
 def recorded(jar: Path) -> str:
     """Of the sources that it was made of."""
     with zipfile.ZipFile(jar) as file:
-        return file.read(DIGEST).decode()
+        return file.read(entry(jar)).decode()
 
 
 def make(jar: Path) -> None:
@@ -54,10 +57,11 @@ def make(jar: Path) -> None:
         found = {
             str(file.relative_to(classes)): file.read_bytes() for file in classes.rglob("*.class")
         }
-    _write(jar, {**found, DIGEST: digest(jar).encode()})
+    write(jar, {**found, entry(jar): digest(jar).encode()})
 
 
-def _write(jar: Path, files: Mapping[str, bytes]) -> None:
+def write(jar: Path, files: Mapping[str, bytes]) -> None:
+    """Of entries by their names."""
     with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as file:
         for name, content in sorted(files.items()):
             file.writestr(zipfile.ZipInfo(name, _BEGINNING), content, zipfile.ZIP_DEFLATED)

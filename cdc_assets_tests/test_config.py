@@ -223,6 +223,8 @@ def test_a_file_that_does_not_exist_is_named(tmp_path):
         ("lake/format_version", 1, "lake.format_version", "choose 2 or 3"),
         ("spark", {"remote": "spark://x"}, "spark.remote", "sc://"),
         ("spark", {"remote": "local", "master": "local[2]"}, "spark", "exclude each other"),
+        ("spark", {"remote": "local", "send_jar": True}, "spark", "a server of your own"),
+        ("spark", {"master": "local[2]", "send_jar": True}, "spark", "a server of your own"),
         ("stack", {"ports": {"kafka": 15432}}, "stack.ports", "postgres and kafka"),
         ("stack", {"ports": {"kafka": 99999}}, "stack.ports.kafka", "at most 65535"),
         ("kafka/properties", {"group.id": "x"}, "kafka.properties", "cdc_assets itself"),

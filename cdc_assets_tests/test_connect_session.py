@@ -1,4 +1,4 @@
-"""Sessions share the code that Spark has generated, but where one brings code of its own."""
+"""Sessions share the code that Spark has generated, but where one brings a jar of its own."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pyspark.sql.connect.client import SparkConnectClient
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.connect_session import add_jar, open_session
+from cdc_assets.decode import JAR
 from cdc_assets.devstack.spark_server import SparkEndpoint
-from cdc_assets.formats.canal.packets import JAR
 from cdc_assets.merge.statements import sql
 from cdc_assets.orchestration.resources import ReplicationSpark, spark_resource
 from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
@@ -28,8 +28,8 @@ ISOLATED = "spark.sql.artifact.isolation.enabled"
 
 
 @contextmanager
-def opened(url: str, *, sends_code: bool = False) -> Iterator[SparkSession]:
-    session = open_session(url, sends_code=sends_code)
+def opened(url: str, *, isolated: bool = False) -> Iterator[SparkSession]:
+    session = open_session(url, isolated=isolated)
     try:
         yield session
     finally:
@@ -41,9 +41,9 @@ def is_isolated(session: SparkSession) -> bool:
     return session.conf.get(ISOLATED) == "true"
 
 
-def test_a_session_is_isolated_if_code_will_be_sent(spark_endpoint: SparkEndpoint) -> None:
+def test_a_session_is_isolated_if_a_jar_will_be_sent(spark_endpoint: SparkEndpoint) -> None:
     url = spark_endpoint.url
-    with opened(url) as one, opened(url) as other, opened(url, sends_code=True) as sending:
+    with opened(url) as one, opened(url) as other, opened(url, isolated=True) as sending:
         assert not is_isolated(one)
         assert not is_isolated(other)
         assert is_isolated(sending)
@@ -61,7 +61,7 @@ def test_a_jar_leaves_with_its_session_and_is_refused_where_it_would_stay(
     with opened(url) as one:
         with opened(url) as other, pytest.raises(RuntimeError, match="needs a session"):
             add_jar(other, JAR)
-        with opened(url, sends_code=True) as sending:
+        with opened(url, isolated=True) as sending:
             add_jar(sending, JAR)
             use(sending)
         use(one)
@@ -77,15 +77,15 @@ def test_what_was_compiled_for_one_is_not_compiled_for_the_next(
     with opened(url) as looking:
         compiling(looking)
 
-        def compiles(*, sends_code: bool) -> bool:
-            with opened(url, sends_code=sends_code) as session:
+        def compiles(*, isolated: bool) -> bool:
+            with opened(url, isolated=isolated) as session:
                 before = compiling(looking)
                 use(session)
                 return compiling(looking) > before
 
-        until(lambda: not compiles(sends_code=False), "a session that compiles nothing")
-        assert compiles(sends_code=True)
-        assert compiles(sends_code=True)
+        until(lambda: not compiles(isolated=False), "a session that compiles nothing")
+        assert compiles(isolated=True)
+        assert compiles(isolated=True)
 
 
 def use(session: SparkSession) -> None:
@@ -111,16 +111,16 @@ def test_a_server_that_cannot_clone_gives_an_isolated_one(
         assert session.range(3).count() == 3
 
 
-@pytest.mark.parametrize(("form", "expected"), [("debezium-json", False), ("canal-protobuf", True)])
-def test_a_run_has_an_isolated_session_where_a_format_sends_code(
-    stack_config: ReplicationConfig, spark_endpoint: SparkEndpoint, form: str, *, expected: bool
+@pytest.mark.parametrize("form", ["debezium-json", "canal-protobuf"])
+def test_a_run_shares_code_whatever_it_reads(
+    stack_config: ReplicationConfig, spark_endpoint: SparkEndpoint, form: str
 ) -> None:
     assert spark_endpoint.url
     name = f"session_{form}".replace("-", "_")
     config = beside(stack_config, name, sources={"shop": {**source("shop"), "format": form}})
     session = spark_resource(config).new_session()
     try:
-        assert is_isolated(session) is expected
+        assert not is_isolated(session)
     finally:
         session.stop()
 
@@ -128,17 +128,17 @@ def test_a_run_has_an_isolated_session_where_a_format_sends_code(
 LIKE_VARIABLES = "a ${env:PATH} ${spark:spark.app.name} ${x} b"
 
 
-@pytest.mark.parametrize("sends_code", [False, True])
+@pytest.mark.parametrize("isolated", [False, True])
 def test_statements_run_as_they_are_written(
-    spark_endpoint: SparkEndpoint, *, sends_code: bool
+    spark_endpoint: SparkEndpoint, *, isolated: bool
 ) -> None:
     """Spark would replace variables within quotes, too, those of its environment among them."""
     statement = f"SELECT {sql.text(LIKE_VARIABLES)} AS {sql.quote(LIKE_VARIABLES)}"
-    with opened(spark_endpoint.url, sends_code=sends_code) as session:
+    with opened(spark_endpoint.url, isolated=isolated) as session:
         session.conf.unset("spark.sql.variable.substitute")
         (naive,) = session.sql(statement).collect()
         assert "${env:PATH}" not in naive[0], "Spark's default"
-    with opened(spark_endpoint.url, sends_code=sends_code) as session:
+    with opened(spark_endpoint.url, isolated=isolated) as session:
         (row,) = session.sql(statement).collect()
         assert row.asDict() == {LIKE_VARIABLES: LIKE_VARIABLES}
 

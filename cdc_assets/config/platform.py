@@ -68,6 +68,7 @@ class SparkConfig(Strict):
     memory: str = Field(default="2g", pattern=r"^[1-9][0-9]*[mg]$")
     conf: Properties = Field(default_factory=dict)
     parallel_tables: int | None = Field(default=None, ge=1, le=1000)
+    send_jar: bool = False
 
     @field_validator("remote")
     @classmethod
@@ -87,6 +88,9 @@ class SparkConfig(Strict):
         if self.remote is not None and self.master is not None:
             what = "remote and master exclude each other"
             raise refuse(what, "keep one of them")
+        if self.send_jar and (self.is_local_server or self.master is not None):
+            what = "send_jar is for a server of your own: all others have the jar"
+            raise refuse(what, "leave it out, or set remote: sc://…")
         return self
 
     @property

@@ -1,22 +1,19 @@
 """Calls the function that reads a JSON document in one pass (``jvm/src``).
 
-Spark finds it by a catalog of functions, whose names are the types that they return: no session has
-to register anything, and none differs from the others. The server needs the jar.
+Spark finds it in a catalog of functions, whose names are the types that they return.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from cdc_assets.decode.jar import CATALOG
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
     from pyspark.sql.types import StructField, StructType
 
-JAR: Final = Path(__file__).with_name("jvm") / "decode.jar"
-CATALOG: Final = "cdc_decode"
-SETTINGS: Final = {f"spark.sql.catalog.{CATALOG}": "cdc_assets.decode.Functions"}
 UNLIKE: Final = "__unlike"
 SORTED: Final = {"sorted": True}
 """Metadata of a text whose values may be objects: their fields are sorted by name."""

@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from xml.etree import ElementTree
 
 from cdc_assets.devstack import ivy
 from cdc_assets.devstack.layout import StackLayout
@@ -105,6 +106,12 @@ def require_installed(layout: StackLayout, part: str) -> None:
         msg = f"the JVM pieces of {part} are not installed, or not those of its manifest"
         command = f"cdc-assets stack install{f' {part}' if part in OPTIONAL_PARTS else ''}"
         raise TerminalError(msg, where=str(layout.jars_of(part)), remedy=f"run `{command}`")
+
+
+def artifacts(part: str) -> tuple[str, ...]:
+    """Returns the artifacts that a part's manifest names, as ``org:name:version``."""
+    found = ElementTree.parse(_manifest(part)).iterfind("dependencies/dependency")  # noqa: S314
+    return tuple(f"{each.get('org')}:{each.get('name')}:{each.get('rev')}" for each in found)
 
 
 def record_checksums(layout: StackLayout) -> None:

@@ -119,10 +119,10 @@ class SparkServer(Part):
         return self.layout.home / "run" / "spark.properties"
 
     def fingerprint(self) -> str:
-        """Returns a digest of settings and memory; empty if ``conf`` is None."""
+        """Returns a digest of settings, memory and jar; empty if ``conf`` is None."""
         if self.conf is None:
             return ""
-        settings = json.dumps([sorted(self.conf.items()), self.memory])
+        settings = json.dumps([sorted(self.conf.items()), self.memory, decode.digest()])
         return hashlib.sha256(settings.encode()).hexdigest()
 
     @property
@@ -130,6 +130,11 @@ class SparkServer(Part):
         """The parts whose jars it needs beside Spark's own; a lake in S3 needs an S3 client."""
         places = (value for name, value in (self.conf or {}).items() if name.endswith(".warehouse"))
         return (self.name, *([_S3_CLIENT] if any(p.startswith(_IN_S3) for p in places) else []))
+
+    @property
+    def own_jars(self) -> tuple[Path, ...]:
+        """The package's jars on its class path."""
+        return (local_files.JAR, decode.JAR)
 
     def prepare(self) -> None:
         """Writes the settings."""
@@ -142,7 +147,7 @@ class SparkServer(Part):
         """Returns the command; the token is in the environment, which other users cannot read."""
         jars = pyspark_jars()
         folders = (jars, *map(self.layout.jars_of, self.libraries))
-        classes = (*(f"{folder}/*" for folder in folders), str(local_files.JAR), str(decode.JAR))
+        classes = (*(f"{folder}/*" for folder in folders), *map(str, self.own_jars))
         argv = [
             str(find_java().program),
             *jvm_options(heap=self.memory, tmp=self.layout.tmp(self.name), collector="Parallel"),
@@ -220,7 +225,6 @@ class SparkServer(Part):
             "spark.python.sql.dataFrameDebugging.enabled": "false",
             **_KAFKA_CACHES,
             **local_files.SETTINGS,
-            **decode.SETTINGS,
             **(self.conf or {}),
         }
 

@@ -54,8 +54,6 @@ class Format(ABC):
             topic's name is then a guess, and `named` decides.
         has_packets: whether a record is a packet of messages, each with its own table and schema,
             which `opened` takes out of it.
-        sends_code: whether reading sends a jar or a file along with the session
-            (``addArtifacts``), which must not stay on the server.
         tells_tables: whether `envelope` finds the table of a record, or of a message of a packet,
             alike for every table that asks, also for one without columns, and all rows of a message
             are of one table. Tables that share a topic then share the reading of it.
@@ -74,7 +72,6 @@ class Format(ABC):
     has_many_tables: ClassVar[bool] = False
     names_tables: ClassVar[bool] = False
     has_packets: ClassVar[bool] = False
-    sends_code: ClassVar[bool] = False
     tells_tables: ClassVar[bool] = False
     tells_statements: ClassVar[bool] = False
     sends_whole_rows: ClassVar[bool] = False

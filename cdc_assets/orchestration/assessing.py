@@ -139,7 +139,7 @@ def run_assess(
         entries = tuple(dict.fromkeys(find_table(config, known, each) for each in wanted.tables))
         sources = list(dict.fromkeys(each.table.source for each in entries))
     mine = [each for each in entries if each.table.source in sources]
-    resource = spark_resource(config)
+    resource = spark_resource(config, requires_jar=False)  # a finding instead
     depth = Depth(values=True, writes=not read_only, session=resource.session, say=say)
     try:
         return mine, assess(services, sources, mine, depth)

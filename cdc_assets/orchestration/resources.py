@@ -25,9 +25,11 @@ from dagster_pyspark import LazyPySparkResource
 from dagster_pyspark.resources import spark_session_from_config
 from pydantic import PrivateAttr
 
+from cdc_assets import decode
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.secret import looks_secret
-from cdc_assets.errors import CdcError, UnreachableError
+from cdc_assets.errors import CdcError, ConfigError, UnreachableError
+from cdc_assets.operate.spark_jar import require_jar
 from cdc_assets.orchestration.endpoint import require_listener
 from cdc_assets.orchestration.turns import Turns
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 
 APP_NAME = "cdc_assets"
+_JARS: Final = "spark.jars"
 _ELSEWHERE = (
     *("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE", "MASTER"),
     *("PYSPARK_NO_NAMESPACE_SHARE", "PYSPARK_REMOTE_INIT_CONF_LEN", "SPARK_TESTING"),
@@ -68,9 +71,13 @@ class ReplicationSpark(LazyPySparkResource):
         """Returns settings known or needed only for creating a session. May start the server."""
         return {}
 
-    def sends_code(self) -> bool:
-        """Returns whether a jar may be added to a session, for a format that needs one."""
+    def sends_jar(self) -> bool:
+        """Returns whether our jar is added to each session of a Connect server."""
         return False
+
+    def requires_jar(self) -> bool:
+        """Returns whether a session of a server without our jar is refused."""
+        return True
 
     def after_start(self, session: SparkSession) -> None:
         """Completes a new session."""
@@ -84,11 +91,14 @@ class ReplicationSpark(LazyPySparkResource):
 
         Raises:
             UnreachableError: if Spark does not answer, or refuses the login.
+            ConfigError: if it lacks our jar, or has another build of it.
         """
         with self._guard:
             late = self.late_config()
             try:
-                session = _new_session({**self.spark_config, **late}, sends_code=self.sends_code())
+                session = _new_session({**self.spark_config, **late}, sends_jar=self.sends_jar())
+                if self.requires_jar():
+                    _require_jar(session, _place(self.spark_config))
                 self.after_start(session)
             except CdcError:
                 raise
@@ -142,10 +152,14 @@ class ReplicationSpark(LazyPySparkResource):
             self._spark_session = self.new_session()
 
 
-def spark_resource(config: ReplicationConfig) -> ReplicationSpark:
+def spark_resource(config: ReplicationConfig, *, requires_jar: bool = True) -> ReplicationSpark:
     """Returns the resource for a configuration.
 
     Dagster copies resources field by field, so settings that must not be shown are in the class.
+
+    Args:
+        config: the configuration.
+        requires_jar: whether to refuse a server without our jar, which cannot read records.
     """
 
     class ConfiguredSpark(ReplicationSpark):
@@ -154,10 +168,11 @@ def spark_resource(config: ReplicationConfig) -> ReplicationSpark:
         def late_config(self) -> Mapping[str, str]:
             return _late_config(config)
 
-        def sends_code(self) -> bool:
-            from cdc_assets.formats.registered import formats_of
+        def sends_jar(self) -> bool:
+            return config.spark.send_jar
 
-            return any(each.sends_code for each in formats_of(config).values())
+        def requires_jar(self) -> bool:
+            return requires_jar
 
         def after_start(self, session: SparkSession) -> None:
             _define_catalog(config, session)
@@ -190,7 +205,7 @@ def _late_config(config: ReplicationConfig) -> dict[str, str]:
         without_proxy_to_this_machine()
         return {"spark.remote": spark_of(config).url}
     if spark.master is not None:
-        return {**_classic_config(config), **spark.resolved_conf()}
+        return _classic_config(config)
     from cdc_assets.connect_session import with_parameter
 
     remote = spark.remote or ""
@@ -203,14 +218,16 @@ def _classic_config(config: ReplicationConfig) -> dict[str, str]:
     """Returns settings for ``master``: the driver is this process, so it needs catalog and jars."""
     from cdc_assets.lake.spark_conf import spark_conf
 
-    jars = sorted(map(str, Path(config.home, "jars", "spark").glob("*.jar")))
-    given = config.spark.conf.keys() & {"spark.jars", "spark.jars.packages"}
-    ours = {"spark.jars": ",".join(jars)} if jars and not given else {}
+    given = config.spark.resolved_conf()
+    jars = [given[_JARS]] if given.get(_JARS) else []
+    if not given.keys() & {_JARS, "spark.jars.packages"}:
+        jars = sorted(map(str, Path(config.home, "jars", "spark").glob("*.jar")))
     extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-    return {"spark.sql.extensions": extensions, **spark_conf(config), **ours}
+    ours = {"spark.sql.extensions": extensions, **spark_conf(config)}
+    return {**ours, **given, _JARS: ",".join([*jars, str(decode.JAR)])}
 
 
-def _new_session(config: Mapping[str, str], *, sends_code: bool) -> SparkSession:
+def _new_session(config: Mapping[str, str], *, sends_jar: bool) -> SparkSession:
     """Creates a session of its own, so that closing it affects nobody else.
 
     dagster-pyspark's function would return the process's session if it has one; with a classic
@@ -218,7 +235,7 @@ def _new_session(config: Mapping[str, str], *, sends_code: bool) -> SparkSession
     """
     from pyspark.errors import AnalysisException
 
-    from cdc_assets.connect_session import leave_as_written, open_session
+    from cdc_assets.connect_session import add_jar, leave_as_written, open_session
 
     _forget_elsewhere()
     if "spark.remote" not in config:
@@ -228,13 +245,24 @@ def _new_session(config: Mapping[str, str], *, sends_code: bool) -> SparkSession
         return session
     require_listener(config["spark.remote"])
     _require_answer(config["spark.remote"])
-    session = open_session(config["spark.remote"], RETRIES, sends_code=sends_code)
+    session = open_session(config["spark.remote"], RETRIES, isolated=sends_jar)
     for name in config.keys() - {"spark.remote", "spark.app.name"}:
         with contextlib.suppress(AnalysisException):  # a server's setting, not a session's
             session.conf.set(name, config[name])
     leave_as_written(session)
-    session.sql("SELECT 1").collect()  # fails here if there is no server
+    if sends_jar:
+        add_jar(session, decode.JAR)
     return session
+
+
+def _require_jar(session: SparkSession, where: str) -> None:
+    """Closes a session that is refused: the server would keep it."""
+    try:
+        require_jar(session, where)
+    except ConfigError:
+        with contextlib.suppress(Exception):
+            session.stop()
+        raise
 
 
 def _forget_elsewhere() -> None:
@@ -293,10 +321,14 @@ def _open_catalog(config: ReplicationConfig, session: SparkSession) -> None:
 def _unreachable(shown: Mapping[str, str], error: Exception) -> UnreachableError:
     from cdc_assets.merge.statements.failures import refusal_of
 
-    where = shown.get("spark.remote") or shown.get("spark.master", "")
-    refused = refusal_of(error, f"Spark at {where}")
+    where = _place(shown)
+    refused = refusal_of(error, where)
     if refused is not None:
         return refused
     msg = f"Spark does not answer ({type(error).__name__})"
     remedy = "check that the server runs, that its address and token are right"
-    return UnreachableError(msg, where=f"Spark at {where}", remedy=remedy)
+    return UnreachableError(msg, where=where, remedy=remedy)
+
+
+def _place(shown: Mapping[str, str]) -> str:
+    return f"Spark at {shown.get('spark.remote') or shown.get('spark.master', '')}"

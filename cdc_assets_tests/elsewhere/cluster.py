@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 
+from cdc_assets import decode
 from cdc_assets.devstack import secrets_file
 from cdc_assets.devstack.java import (
     OPTIONS_VARIABLE,
@@ -164,17 +165,26 @@ class Worker(Part):
 
 
 class ConnectServer(SparkServer):
-    """The Connect server, as the cluster's application."""
+    """The Connect server, as the cluster's application.
 
-    def __init__(self, node: Node, master: Master, layout: StackLayout) -> None:
-        folders = [f"{layout.jars_of(part)}/*" for part in _LIBRARIES]
+    Args:
+        node: what it is started with.
+        master: gives it executors.
+        layout: paths and ports.
+        given: the package's jars that executors have.
+    """
+
+    def __init__(
+        self, node: Node, master: Master, layout: StackLayout, given: Iterable[Path] = (decode.JAR,)
+    ) -> None:
+        classes = [*(f"{layout.jars_of(part)}/*" for part in _LIBRARIES), *map(str, given)]
         conf = {
             **node.settings,
             "spark.master": master.url,
             "spark.cores.max": "2",
             "spark.executor.memory": "1g",
             "spark.executor.cores": "1",
-            "spark.executor.extraClassPath": ":".join(folders),
+            "spark.executor.extraClassPath": ":".join(classes),
             "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:-UsePerfData",
             "spark.sql.shuffle.partitions": "2",
         }
@@ -214,14 +224,22 @@ class Cluster:
 
 
 @contextmanager
-def spark_cluster(layout: StackLayout) -> Iterator[Cluster]:
-    """Start it; stop it."""
+def spark_cluster(
+    layout: StackLayout, given: Iterable[Path] = (decode.JAR,), size: int = 2
+) -> Iterator[Cluster]:
+    """Start it; stop it.
+
+    Args:
+        layout: paths.
+        given: the package's jars that executors have.
+        size: number of workers, at most 2.
+    """
     free, node = pick_free_ports(), Node(layout, secrets.token_urlsafe(24))
     master = Master(node, free.kafka)
-    ports = (free.connect, free.postgres)
+    ports = (free.connect, free.postgres)[:size]
     workers = tuple(Worker(node, master, number, port) for number, port in enumerate(ports))
     own = StackLayout(layout.home, Ports(**{**layout.ports.as_dict(), "spark": free.spark}))
-    made = Cluster(master, workers, ConnectServer(node, master, own))
+    made = Cluster(master, workers, ConnectServer(node, master, own, given))
     with ExitStack() as started:
         for part in (master, *workers, made.server):
             started.callback(part.stop)

@@ -70,7 +70,7 @@ def lake(stack_config: ReplicationConfig, tmp_path: Path) -> Iterator[InS3]:
         )
         config = write(tmp_path / "replication.yaml", document)
         started.callback(SparkServer(layout_of(config), spark_settings(config)).stop)
-        session = open_session(spark_of(config).url, sends_code=False)
+        session = open_session(spark_of(config).url, isolated=False)
         started.callback(session.stop)
         files = s3fs.S3FileSystem(
             key=s3.key, secret=s3.secret, endpoint_url=s3.endpoint, use_listings_cache=False

@@ -29,6 +29,7 @@ from cdc_assets.databases.postgres.server import Odd, Published, Server
 from cdc_assets.databases.postgres.slots import Slot
 from cdc_assets.databases.postgres.table import CatalogTable as PostgresTable
 from cdc_assets.databases.postgres.table import ReplicaIdentity, RowIdentity
+from cdc_assets.decode import Found
 from cdc_assets.log.settings import settings_of
 from cdc_assets.log.values import RawRecord, Watermarks
 from cdc_assets.operate.assess.connector import Connector, Expected, configured_as
@@ -50,7 +51,7 @@ from cdc_assets.operate.assess.finding import (
     ordered,
     yes_but,
 )
-from cdc_assets.operate.assess.parts import EXTENSIONS, Needed, SparkFacts, judge_spark
+from cdc_assets.operate.assess.parts import EXTENSIONS, Driver, Needed, SparkFacts, judge_spark
 from cdc_assets.operate.assess.rights import judge_user
 from cdc_assets.operate.assess.tables import Table, judge_table
 from cdc_assets.operate.assess.topics import Topic, judge_topic
@@ -752,7 +753,7 @@ SPARK = SparkFacts(
     reads_kafka=True,
     reads_avro=True,
 )
-NEEDED = Needed(avro=True, driver="a.Driver", jar="a:driver")
+NEEDED = Needed(avro=True, driver=Driver("a.Driver", "a:driver"))
 
 
 @pytest.mark.parametrize(
@@ -760,6 +761,7 @@ NEEDED = Needed(avro=True, driver="a.Driver", jar="a:driver")
     [
         {"version": "3.5.4"}, {"extensions": ""}, {"catalog": ""}, {"opens_catalog": False},
         {"reads_kafka": False}, {"reads_avro": False},
+        *({"decoder": found} for found in Found if found is not Found.SAME),
     ],
     ids=str,
 )  # fmt: skip
@@ -779,6 +781,13 @@ def test_what_a_spark_server_could_do_better_is_named(
 ) -> None:
     found = verdicts(judge_spark(SOURCE, replace(SPARK, **changed), NEEDED))
     assert found == {name: Verdict.PARTIAL}
+
+
+@pytest.mark.parametrize("found", [each for each in Found if each is not Found.SAME])
+def test_the_command_that_prints_the_jar_is_named(found: Found) -> None:
+    (told,) = judge_spark(SOURCE, replace(SPARK, decoder=found), NEEDED)
+    assert told.problem == found.value
+    assert "`cdc-assets jars`" in told.remedy
 
 
 def test_avro_is_needed_for_avro_only() -> None:

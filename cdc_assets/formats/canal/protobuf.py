@@ -31,7 +31,6 @@ class CanalProtobuf(Canal):
 
     name = "canal-protobuf"
     has_packets = True
-    sends_code = True
 
     def flat(self, record: RawRecord) -> Sequence[Message]:
         """Returns one message for each entry that is more than a mark."""
@@ -44,7 +43,7 @@ class CanalProtobuf(Canal):
         return tuple(replace(record, value=json.dumps(each).encode()) for each in mine)
 
     def opened(self, raw: DataFrame) -> DataFrame:
-        """Unpacks with a function that is sent along with the session."""
+        """Unpacks with a function of ours."""
         from cdc_assets.formats.canal import packets
 
         return packets.opened(raw)

@@ -7,6 +7,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from cdc_assets import decode
+
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -17,6 +19,7 @@ _SETTINGS: Final = {
     # Java never compiles a larger method, and interpreted, decoding takes several times as long.
     # Spark splits what it does not fuse into small methods.
     "spark.sql.codegen.hugeMethodLimit": "8000",
+    **decode.SETTINGS,
 }
 
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.config.database import DatabaseKind
-from cdc_assets.databases.mysql import jdbc as mysql
-from cdc_assets.databases.postgres import jdbc as postgres
 from cdc_assets.databases.postgres.server import Odd, Server
 from cdc_assets.errors import CdcError
 from cdc_assets.formats.registry_http import RegistryHttp
@@ -34,6 +30,7 @@ from cdc_assets.operate.assess.finding import (
 )
 from cdc_assets.operate.assess.gather import Connectors, Gathered, Log, dated, read_log
 from cdc_assets.operate.assess.parts import (
+    JDBC,
     Needed,
     Session,
     SparkFacts,
@@ -51,13 +48,6 @@ from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
 
 Say = Callable[[str], None]
-
-_JDBC: Final[Mapping[DatabaseKind, tuple[str, str]]] = {
-    "postgres": (postgres.DRIVER, "org.postgresql:postgresql"),
-    "mysql": (mysql.DRIVER, "org.mariadb.jdbc:mariadb-java-client"),
-    "mariadb": (mysql.DRIVER, "org.mariadb.jdbc:mariadb-java-client"),
-}
-"""The class and the artifact of the drivers with which tables are read again, by database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +164,7 @@ def _spark(look: _Look, sources: Sequence[str]) -> tuple[SparkFacts, Clock] | No
     try:
         config = look.services.config
         databases = (config.source(name).database for name in sources)
-        drivers = {_JDBC[each.kind][0] for each in databases if each and each.kind in _JDBC}
+        drivers = {JDBC[each.kind].name for each in databases if each and each.kind in JDBC}
         facts = look_at_spark(config, look.depth.session, look.services.clock, drivers)
         if look.depth.writes:
             refused = probe_tables(config, look.depth.session(), look.services.clock())
@@ -205,8 +195,8 @@ def _source(
         facts, clock = spark
         clocks.append(clock)
         database = known.source.database
-        driver, jar = _JDBC.get(database.kind, ("", "")) if database else ("", "")
-        look.add(judge_spark(at, facts, Needed("avro" in known.source.format, driver, jar)))
+        driver = JDBC.get(database.kind) if database else None
+        look.add(judge_spark(at, facts, Needed("avro" in known.source.format, driver)))
     look.add(judge_clocks(at, [*dated(clocks)]))
     for entry in known.entries if log is not None else ():
         if log is not None:

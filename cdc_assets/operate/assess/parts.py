@@ -7,13 +7,18 @@ this process lacks the secret for it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from cdc_assets import decode
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.config.database import DatabaseKind
+from cdc_assets.databases.mysql import jdbc as mysql
+from cdc_assets.databases.postgres import jdbc as postgres
 from cdc_assets.errors import CdcError, UnsetVariableError
+from cdc_assets.operate import spark_jar
 from cdc_assets.operate.assess.database import Clock
 from cdc_assets.operate.assess.finding import Finding, Place, no, yes_but
 
@@ -32,7 +37,7 @@ _CATALOGS: Final = (
     "org.apache.iceberg.spark.SparkCatalog",
     "org.apache.iceberg.spark.SparkSessionCatalog",
 )
-_REMEDY: Final = "docs/production.md says what a Spark server of your own needs"
+_REMEDY: Final = "`cdc-assets jars` prints what a Spark server of your own needs"
 
 
 def away(name: str, at: Place, error: CdcError, impact: str) -> Finding:
@@ -58,6 +63,7 @@ class SparkFacts:
         reads_kafka: whether it has the reader of Kafka.
         reads_avro: whether it has ``from_avro``.
         no_drivers: the requested classes of JDBC drivers that are not on its class path.
+        decoder: the jar of ours that it has, compared with the package's.
     """
 
     version: str
@@ -68,6 +74,24 @@ class SparkFacts:
     reads_kafka: bool
     reads_avro: bool
     no_drivers: frozenset[str] = frozenset()
+    decoder: decode.Found = decode.Found.SAME
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """A JDBC driver: the name of its class, and the artifact with it."""
+
+    name: str
+    artifact: str
+
+
+_OF_MYSQL: Final = Driver(mysql.DRIVER, "org.mariadb.jdbc:mariadb-java-client")
+JDBC: Final[Mapping[DatabaseKind, Driver]] = {
+    "postgres": Driver(postgres.DRIVER, "org.postgresql:postgresql"),
+    "mysql": _OF_MYSQL,
+    "mariadb": _OF_MYSQL,
+}
+"""The drivers with which tables are read again, by database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +100,11 @@ class Needed:
 
     Attributes:
         avro: whether its records are Avro.
-        driver: the class of the driver that reads its database; empty if none is needed.
-        jar: the artifact with that class.
+        driver: the driver that reads its database; None if none is needed.
     """
 
     avro: bool = False
-    driver: str = ""
-    jar: str = ""
+    driver: Driver | None = None
 
 
 def judge_spark(at: Place, spark: SparkFacts, needed: Needed) -> Iterator[Finding]:
@@ -111,13 +133,17 @@ def judge_spark(at: Place, spark: SparkFacts, needed: Needed) -> Iterator[Findin
     if not spark.reads_kafka:
         problem = "Spark is without its reader of Kafka"
         yield no("spark", at, problem, nothing, f"add spark-sql-kafka-0-10; {_REMEDY}")
+    if spark.decoder is not decode.Found.SAME:
+        yield no("spark", at, spark.decoder.value, nothing, spark_jar.REMEDY)
     if needed.avro and not spark.reads_avro:
         problem = "Spark is without spark-avro"
         yield no("spark", at, problem, "no Avro record can be read", f"add it; {_REMEDY}")
-    if needed.driver in spark.no_drivers:
-        problem = f"Spark is without the JDBC driver of the database ({needed.driver})"
+    if needed.driver is not None and needed.driver.name in spark.no_drivers:
+        problem = f"Spark is without the JDBC driver of the database ({needed.driver.name})"
         impact = "tables cannot be read again from their source (resnapshot)"
-        yield yes_but("jdbc_driver", at, problem, impact, f"add {needed.jar}; {_REMEDY}")
+        yield yes_but(
+            "jdbc_driver", at, problem, impact, f"add {needed.driver.artifact}; {_REMEDY}"
+        )
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -164,8 +190,16 @@ def look_at_spark(
         reads_kafka=works(lambda: _kafka(spark)),
         reads_avro=works(lambda: _avro(spark)),
         no_drivers=frozenset(each for each in drivers if not _has_class(spark, each)),
+        decoder=_decoder(spark),
     )
     return facts, Clock.of("Spark", now, before, clock())
+
+
+def _decoder(spark: SparkSession) -> decode.Found:
+    from cdc_assets.merge.statements.failures import translated
+
+    with translated("look for our jar", "Spark"):
+        return spark_jar.find_jar(spark, "Spark")
 
 
 def _iceberg(spark: SparkSession, catalog: str) -> str:

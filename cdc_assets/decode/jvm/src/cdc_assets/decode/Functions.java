@@ -1,5 +1,8 @@
 package cdc_assets.decode;
 
+import cdc_assets.decode.canal.Packets;
+import java.util.function.Supplier;
+import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
@@ -9,15 +12,16 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * A catalog whose functions are named by what they return: the type of a document, as Spark writes
- * it in JSON. So nothing is registered, and any session that names the catalog can read records.
+ * A catalog of our functions. So nothing is registered, and any session that names the catalog can
+ * read records.
  *
- * <p>The argument is the bytes of a document. In the namespace ``json`` the document has the type
- * itself, in ``payload`` the field of this name in it. See {@link JsonReader}.
+ * <p>The functions in ``json`` and ``payload`` are named by what they return: the type of a
+ * document, as Spark writes it in JSON. Their argument is the bytes of a document, which has the
+ * type itself, or in its field ``payload``. See {@link JsonReader}.
+ *
+ * <p>``canal.packets``: see {@link Packets}. ``build``: see {@link Build}.
  */
 public final class Functions implements FunctionCatalog {
-    private static final String WRAPPED = "payload";
-
     private String name;
 
     @Override
@@ -36,27 +40,41 @@ public final class Functions implements FunctionCatalog {
     }
 
     @Override
-    public boolean functionExists(Identifier identifier) {
-        return true;
+    public UnboundFunction loadFunction(Identifier identifier) throws NoSuchFunctionException {
+        String function = identifier.name();
+        return switch (String.join(".", identifier.namespace())) {
+            case "json" -> unbound(() -> new JsonReader(DataType.fromJson(function), false));
+            case "payload" -> unbound(() -> new JsonReader(DataType.fromJson(function), true));
+            case "canal" -> named("packets", identifier, Packets::new);
+            case "" -> named("build", identifier, Build::new);
+            default -> throw new NoSuchFunctionException(identifier);
+        };
     }
 
-    @Override
-    public UnboundFunction loadFunction(Identifier identifier) {
+    private static UnboundFunction named(
+            String name, Identifier identifier, Supplier<BoundFunction> made)
+            throws NoSuchFunctionException {
+        if (!identifier.name().equals(name)) {
+            throw new NoSuchFunctionException(identifier);
+        }
+        return unbound(made);
+    }
+
+    private static UnboundFunction unbound(Supplier<BoundFunction> made) {
         return new UnboundFunction() {
             @Override
             public BoundFunction bind(StructType arguments) {
-                boolean isWrapped = WRAPPED.equals(identifier.namespace()[0]);
-                return new JsonReader(DataType.fromJson(identifier.name()), isWrapped);
+                return made.get();
             }
 
             @Override
             public String description() {
-                return "reads JSON";
+                return name();
             }
 
             @Override
             public String name() {
-                return "json";
+                return "cdc_assets";
             }
         };
     }

@@ -1,4 +1,4 @@
-package cdc_assets.canal;
+package cdc_assets.decode.canal;
 
 /**
  * One entry of a packet, as a flat message.

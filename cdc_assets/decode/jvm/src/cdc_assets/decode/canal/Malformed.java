@@ -1,4 +1,4 @@
-package cdc_assets.canal;
+package cdc_assets.decode.canal;
 
 /** Bytes that are not what they should be; the message says why, and nothing of what they hold. */
 final class Malformed extends Exception {

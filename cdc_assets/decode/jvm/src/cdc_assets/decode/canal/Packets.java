@@ -1,11 +1,16 @@
-package cdc_assets.canal;
+package cdc_assets.decode.canal;
 
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.spark.sql.Row;
-import org.apache.spark.sql.RowFactory;
-import org.apache.spark.sql.api.java.UDF1;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
 
 /**
  * A function for Spark: of a packet of Canal's, the flat messages that Canal would have written.
@@ -18,16 +23,50 @@ import org.apache.spark.sql.api.java.UDF1;
  * <p>https://github.com/alibaba/canal (``CanalProtocol.proto``; ``CanalMessageSerializerUtil`` for
  * what is written and read of it)
  */
-public final class Packets implements UDF1<byte[], Row[]> {
+public final class Packets implements ScalarFunction<ArrayData> {
     private static final long serialVersionUID = 1;
     private static final int MESSAGES = 7;
     private static final int MOST_ROWS = 1 << 20;
     private static final String[] COMPRESSIONS = {"", "", "ZLIB", "GZIP", "LZF"};
 
     @Override
-    public Row[] call(byte[] value) {
+    public DataType[] inputTypes() {
+        return new DataType[] {DataTypes.BinaryType};
+    }
+
+    @Override
+    public DataType resultType() {
+        StructType message =
+                new StructType()
+                        .add("first", DataTypes.IntegerType)
+                        .add("message", DataTypes.BinaryType);
+        return DataTypes.createArrayType(message);
+    }
+
+    @Override
+    public boolean isResultNullable() {
+        return false;
+    }
+
+    @Override
+    public String name() {
+        return "packets";
+    }
+
+    @Override
+    public String canonicalName() {
+        return "cdc_assets.canal.packets";
+    }
+
+    @Override
+    public ArrayData produceResult(InternalRow input) {
+        return invoke(input.isNullAt(0) ? null : input.getBinary(0));
+    }
+
+    /** What Spark's generated code calls. */
+    public ArrayData invoke(byte[] value) {
         if (value == null) {
-            return new Row[] {RowFactory.create(0, null)};
+            return new GenericArrayData(new Object[] {row(0, null)});
         }
         try {
             return messages(body(new Fields(value, 0, value.length)));
@@ -58,8 +97,8 @@ public final class Packets implements UDF1<byte[], Row[]> {
         return body == null ? new Fields(new byte[0], 0, 0) : body;
     }
 
-    private static Row[] messages(Fields body) throws Malformed {
-        List<Row> found = new ArrayList<>();
+    private static ArrayData messages(Fields body) throws Malformed {
+        List<Object> found = new ArrayList<>();
         long rows = 0;
         while (body.next()) {
             if (body.number != 2) {
@@ -70,16 +109,39 @@ public final class Packets implements UDF1<byte[], Row[]> {
                 continue;
             }
             Json message = entry.message();
-            found.add(RowFactory.create((int) rows, message.done()));
+            found.add(row((int) rows, message.done()));
             rows += Math.max(1, entry.rows());
             if (rows > MOST_ROWS) {
                 throw new Malformed("it holds more than 1,048,576 rows");
             }
         }
-        return found.isEmpty() ? alone("{\"type\":\"TRANSACTION\"}") : found.toArray(new Row[0]);
+        if (found.isEmpty()) {
+            return alone("{\"type\":\"TRANSACTION\"}");
+        }
+        return new GenericArrayData(found.toArray());
     }
 
-    private static Row[] alone(String message) {
-        return new Row[] {RowFactory.create(0, message.getBytes(StandardCharsets.US_ASCII))};
+    private static ArrayData alone(String message) {
+        byte[] bytes = message.getBytes(StandardCharsets.US_ASCII);
+        return new GenericArrayData(new Object[] {row(0, bytes)});
+    }
+
+    private static InternalRow row(int first, byte[] message) {
+        return new GenericInternalRow(new Object[] {first, message});
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof Packets;
+    }
+
+    @Override
+    public int hashCode() {
+        return Packets.class.hashCode();
+    }
+
+    @Override
+    public String toString() {
+        return name();
     }
 }

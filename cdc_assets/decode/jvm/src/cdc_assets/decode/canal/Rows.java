@@ -1,4 +1,4 @@
-package cdc_assets.canal;
+package cdc_assets.decode.canal;
 
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;

@@ -1,4 +1,4 @@
-package cdc_assets.canal;
+package cdc_assets.decode.canal;
 
 /** One value of a row, with what Canal says of its column. */
 record Column(

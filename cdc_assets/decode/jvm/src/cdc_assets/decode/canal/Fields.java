@@ -1,4 +1,4 @@
-package cdc_assets.canal;
+package cdc_assets.decode.canal;
 
 /**
  * The fields of one message in protobuf's wire format, one after the other.

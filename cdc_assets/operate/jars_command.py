@@ -1,0 +1,102 @@
+"""Defines ``cdc-assets jars``, which prints what a Spark server of one's own needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cdc_assets import decode
+from cdc_assets.devstack.jars import artifacts
+
+if TYPE_CHECKING:
+    from cdc_assets.config import ReplicationConfig
+
+_IN_S3 = ("s3://", "s3a://", "s3n://")
+
+
+@click.command("jars")
+@click.option("--path", "only_path", is_flag=True, help="Only the path of cdc-assets' own jar.")
+def jars(*, only_path: bool) -> None:
+    """Print the jars and settings that a Spark Connect server needs, and how to start it.
+
+    Works without a configuration file; with one, only its databases' drivers are named. The jar of
+    cdc-assets must be the one of the version that merges: a server without it is refused.
+    """
+    if only_path:
+        click.echo(str(decode.JAR))
+        return
+    for line in told(_needed()):
+        click.echo(line)
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """The requirements of a configuration.
+
+    Attributes:
+        drivers: artifacts of JDBC drivers, ``org:name``.
+        is_in_s3: whether the lake is in S3.
+    """
+
+    drivers: frozenset[str]
+    is_in_s3: bool = False
+
+
+def needed_by(config: ReplicationConfig | None) -> Needed:
+    """Returns the requirements of a configuration; with None, the drivers of all databases."""
+    from cdc_assets.operate.assess.parts import JDBC
+
+    if config is None:
+        return Needed(frozenset(driver.artifact for driver in JDBC.values()))
+    databases = (each.database for each in config.sources.values())
+    drivers = frozenset(JDBC[each.kind].artifact for each in databases if each)
+    return Needed(drivers, config.lake.warehouse.startswith(_IN_S3))
+
+
+def packages(needed: Needed) -> tuple[str, ...]:
+    """Returns Maven coordinates: the versions with which the tests run."""
+    known = artifacts("spark")
+    always = ("org.apache.iceberg:", "org.apache.spark:")
+    named = [each for each in known if each.startswith(always) or _name(each) in needed.drivers]
+    return (*named, *(artifacts("spark-s3") if needed.is_in_s3 else ()))
+
+
+def told(needed: Needed) -> Iterator[str]:
+    """Yields the lines of the answer."""
+    from cdc_assets.operate.assess.parts import EXTENSIONS, LEAST_SPARK
+
+    maven, setting = packages(needed), f"spark.sql.extensions={EXTENSIONS}"
+    yield f"Spark {'.'.join(map(str, LEAST_SPARK))}; driver and executors need"
+    yield "from Maven:"
+    yield from (f"  {each}" for each in maven)
+    yield "from cdc-assets:"
+    yield f"  {decode.JAR}"
+    yield f"  build {decode.digest()}"
+    yield "the setting:"
+    yield f"  {setting}"
+    yield "and the jars of the catalog and the object store, unless they are named here."
+    yield ""
+    yield "Start the server with all of it:"
+    yield "  $SPARK_HOME/sbin/start-connect-server.sh \\"
+    yield f"    --packages {','.join(maven)} \\"
+    yield f"    --jars {decode.JAR} \\"
+    yield f"    --conf {setting}"
+    yield ""
+    yield "If only the jar of cdc-assets cannot be put there, set `spark.send_jar: true`:"
+    yield "each session then brings it along, and compiles its code anew."
+
+
+def _name(artifact: str) -> str:
+    return artifact.rpartition(":")[0]
+
+
+def _needed() -> Needed:
+    from cdc_assets.config import CONFIG_VARIABLE, DEFAULT_FILE, load_config
+
+    is_there = CONFIG_VARIABLE in os.environ or Path(DEFAULT_FILE).exists()
+    return needed_by(load_config() if is_there else None)
