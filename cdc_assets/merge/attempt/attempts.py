@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from typing import assert_never
 
@@ -32,6 +32,7 @@ from cdc_assets.merge.fold.changeset import Knowledge
 from cdc_assets.merge.fold.lost import look_through
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.planning import Extent, Pending, Planner
+from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.intake.shared_reading import SharedReadings
 from cdc_assets.merge.plan.outcome import Conflict, Longer, Nothing, Outcome
 from cdc_assets.merge.plan.plan import BatchPlan
@@ -111,7 +112,9 @@ class Attempts:
                         pending = self._from_log.pending(request, work, self.shared)
                         if not isinstance(pending, Pending):
                             return Nothing() if pending is None else pending
-                        return self._from_log.tried(request, work, pending, watch, self.shared)
+                        few = is_one_task(pending.plan.ranges)
+                        with self._session.for_few() if few else nullcontext():
+                            return self._from_log.tried(request, work, pending, watch, self.shared)
                     case unexpected:
                         assert_never(unexpected)
         except ConflictError as conflict:

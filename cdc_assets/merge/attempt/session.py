@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from pyspark.sql import SparkSession
 
 from cdc_assets import decode
 
+_FUSES: Final = "spark.sql.codegen.wholeStage"
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -36,6 +38,7 @@ class PreparedSession:
     def __init__(self, spark: Callable[[], SparkSession]) -> None:
         self._spark = spark
         self._prepared: SparkSession | None = None
+        self._fuses = self._is_fusing = True
         self.current: SparkSession | None = None
 
     def __call__(self) -> SparkSession:
@@ -44,5 +47,21 @@ class PreparedSession:
         if session is not self._prepared:
             for name, value in _SETTINGS.items():
                 session.conf.set(name, value)
-            self._prepared = session
+            self._prepared, self._is_fusing = session, True
+        if self._fuses is not self._is_fusing:
+            session.conf.set(_FUSES, str(self._fuses).lower())
+            self._is_fusing = self._fuses
         return session
+
+    @contextmanager
+    def for_few(self) -> Iterator[None]:
+        """Has Spark run the steps of statements on few records one by one during the block.
+
+        It would fuse them into one method, written anew for each statement, and then often find
+        that it is too large. Of a batch of 100 records that is a sixth, in time and in CPU time.
+        """
+        self._fuses = False
+        try:
+            yield
+        finally:
+            self._fuses = True
