@@ -110,11 +110,13 @@ def decoded(
     *,
     most_schemas: int = 1000,
     with_texts: bool = True,
+    as_json: bool = False,
 ) -> dict[int, list[Row]]:
     """The changes of each record, by its place; one job for all of them.
 
     With more than ``most_schemas`` the records of the others are of no known schema. Without
-    ``with_texts`` nothing but the number of a schema is known.
+    ``with_texts`` nothing but the number of a schema is known. With ``as_json`` keys and rows are
+    texts: Python has no timestamps beyond the year 9999.
     """
     reading = _reading(fmt, table, records, most_schemas)
     if not with_texts:
@@ -122,7 +124,7 @@ def decoded(
         reading = replace(reading, specs=tuple(specs))
     found = decode(_frame(spark, records), reading)
     changes: dict[int, list[Row]] = {offset: [] for offset in range(len(records))}
-    for row in _judged(found).collect():
+    for row in _judged(found, as_json=as_json).collect():
         changes[row["offset"]].append(row)
     return changes
 
@@ -160,7 +162,7 @@ def told_or_decoded(
 
 
 def _counted(changes: DataFrame) -> Counter[str]:
-    rows = _judged(changes).collect()
+    rows = _judged(changes, as_json=True).collect()
     assert all(row["reject"] is None for row in rows if row["op"] == OTHER and row["other_table"])
     return Counter(
         _other(row["offset"], row["other_table"]) if row["op"] == OTHER else str(row)
@@ -180,12 +182,13 @@ def _frame(spark: Session, records: Sequence[Bytes]) -> DataFrame:
     return session.createDataFrame(rows, _COLUMNS)
 
 
-def _judged(found: DataFrame) -> DataFrame:
+def _judged(found: DataFrame, *, as_json: bool = False) -> DataFrame:
     """What becomes of the records: of those that are rejected nothing else counts.
 
     Their text may be any bytes, which the client cannot read.
     """
-    read = {name: F.when(F.col("reject").isNull(), F.col(name)) for name in _OF_CHANGES}
+    shown = F.to_json if as_json else F.col
+    read = {name: F.when(F.col("reject").isNull(), shown(name)) for name in _OF_CHANGES}
     op = F.when(F.is_valid_utf8("op"), F.col("op"))
     return found.withColumns({**read, "op": op}).drop(*_UNUSED)
 

@@ -84,7 +84,7 @@ def require_told(
     records = [each for each in made if _is_read_in_python(fmt, table, each)]
     assert records[: len(good)] == [*good]
     began = time.monotonic()
-    changes = _decoded(partial(decoded, spark, fmt, table, most_schemas=10), records)
+    changes = _decoded(partial(decoded, spark, fmt, table, most_schemas=10, as_json=True), records)
     assert time.monotonic() - began < MOST_SECONDS
     counts = {"stopped": len(made) - len(records), "rejected": 0}
     for record, rows in zip(records, changes.values(), strict=True):
