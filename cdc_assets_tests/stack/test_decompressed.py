@@ -23,9 +23,9 @@ from cdc_assets_tests.lake_view import read_table
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.toy import profiles
 
-RECORDS = 100
+RECORDS = 40
 SIZE = 14_000_000
-"""Characters of each of two columns; three gigabytes in all."""
+"""Characters of each of two columns; a gigabyte in all."""
 TOPIC = "grown.public.t"
 LARGE = {"compression.type": "zstd", "message.max.bytes": 3 * SIZE, "batch.num.messages": 1}
 
