@@ -50,7 +50,7 @@ class Raising(DebeziumJson):
 
         found = super().document(spec)
         raised = F.raise_error("no JSON").cast("string")
-        is_bad = found.getField("__unreadable").isNotNull()
+        is_bad = found.getField("unreadable").isNotNull()
         return F.when(F.when(is_bad, raised).isNull(), found)
 
 
