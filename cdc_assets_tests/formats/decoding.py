@@ -115,8 +115,8 @@ def decoded(
     """The changes of each record, by its place; one job for all of them.
 
     With more than ``most_schemas`` the records of the others are of no known schema. Without
-    ``with_texts`` nothing but the number of a schema is known. With ``as_json`` keys and rows are
-    texts: Python has no timestamps beyond the year 9999.
+    ``with_texts`` nothing but the number of a schema is known. With ``as_json`` keys, rows and
+    times are texts: Python has no timestamps beyond the year 9999.
     """
     reading = _reading(fmt, table, records, most_schemas)
     if not with_texts:
@@ -190,7 +190,8 @@ def _judged(found: DataFrame, *, as_json: bool = False) -> DataFrame:
     shown = F.to_json if as_json else F.col
     read = {name: F.when(F.col("reject").isNull(), shown(name)) for name in _OF_CHANGES}
     op = F.when(F.is_valid_utf8("op"), F.col("op"))
-    return found.withColumns({**read, "op": op}).drop(*_UNUSED)
+    ts = F.col("ts").cast("string") if as_json else F.col("ts")
+    return found.withColumns({**read, "op": op, "ts": ts}).drop(*_UNUSED)
 
 
 def _reading(fmt: Format, table: Table, records: Sequence[Bytes], most_schemas: int) -> Reading:
