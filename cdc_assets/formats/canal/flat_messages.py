@@ -131,7 +131,7 @@ def is_untyped(spec: ReadSpec) -> bool:
 
 
 def document(spec: ReadSpec) -> Expression:
-    """Returns a message as from `parsed`; numbers keep their digits where types are not told."""
+    """Returns a message as from `parsed`; numbers keep their digits."""
     return parsed(_type(spec), spec)
 
 
