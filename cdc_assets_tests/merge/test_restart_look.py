@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from functools import reduce
 
 import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from cdc_assets.changes.position import Scheme
-from cdc_assets.changes.restarts import COMMIT_NUMBERS, Commit, Placed, Restart, Seen, witness
+from cdc_assets.changes.restarts import (
+    COMMIT_NUMBERS,
+    LEEWAY_MS,
+    Commit,
+    Placed,
+    Restart,
+    Seen,
+    witness,
+)
+from cdc_assets.decode import SETTINGS
 from cdc_assets.merge.fold.contradictions import Known, in_order, restart_of
+from cdc_assets.merge.fold.restarts import course
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.toy import profiles
 
@@ -77,6 +90,24 @@ class Case:
     def _op(record: Placed) -> str:
         return "t" if record.is_truncate else "u"
 
+    def tasks(self) -> list[list[tuple[object, ...]]]:
+        """All records as tasks see them: a part of one partition each, in order."""
+        tasks: list[list[tuple[object, ...]]] = []
+        for p, records in self.records.items():
+            rows = [
+                (p, each.offset, *(each.commit or self._no_commit), each.told_ms, each.may_witness,
+                 each.floats, self._op(each), True)
+                for each in records
+            ]  # fmt: skip
+            cut = self.rng.randint(0, len(rows))
+            tasks += filter(None, [rows[:cut], rows[cut:]])
+        self.rng.shuffle(tasks)
+        return tasks
+
+    @property
+    def _no_commit(self) -> tuple[None, ...]:
+        return (None,) * COMMIT_NUMBERS[self.scheme]
+
     def expected(self) -> Mapping[int, tuple[Restart | None, int | None]]:
         found: dict[int, tuple[Restart | None, int | None]] = {}
         for p, records in self.records.items():
@@ -107,3 +138,48 @@ def test_what_spark_finds_is_what_the_rule_finds(spark: Session, scheme: Scheme)
         assert found == case.expected(), f"seed {seed}"
         found_any += any(each is not None for each, _ in found.values())
     assert found_any > 20
+
+
+@pytest.mark.parametrize("scheme", [Scheme.POSTGRES, Scheme.SQLSERVER])
+def test_the_pass_that_folds_misses_no_witness(spark: Session, scheme: Scheme) -> None:
+    session, numbers = spark(), COMMIT_NUMBERS[scheme]
+    for name, value in SETTINGS.items():
+        session.conf.set(name, value)
+    names = ["commit", "n1"][:numbers]
+    columns = f"partition int, offset bigint, {', '.join(f'{each} bigint' for each in names)}"
+    flags = "told_ms bigint, may_witness boolean, floats boolean, op string, counts boolean"
+    told: dict[bool, int] = {True: 0, False: 0}
+    for seed in range(25):
+        case = Case(seed, scheme)
+        parts = [session.createDataFrame(each, f"{columns}, {flags}") for each in case.tasks()]
+        got = reduce(DataFrame.unionByName, parts).agg(course(numbers).alias("found"))
+        found = {row["partition"]: row for row in got.collect()[0]["found"]}
+        assert found.keys() == case.records.keys()
+        for partition, records in case.records.items():
+            times = [r.told_ms for r in records if r.told_ms is not None and not r.is_truncate]
+            assert found[partition]["newest_ms"] == max(times, default=None)
+            is_one = witness(partition, records, Seen(apart_ms=LEEWAY_MS)) is not None
+            may_be_one = found[partition]["goes_back"]
+            is_looked_at = any(each.is_truncate for each in records)
+            assert is_looked_at or may_be_one or not is_one, f"seed {seed}"
+            told[may_be_one] += 1
+    assert min(told.values()) > 20
+
+
+def test_records_in_their_order_need_no_second_look(spark: Session) -> None:
+    session = spark()
+    for name, value in SETTINGS.items():
+        session.conf.set(name, value)
+    records = session.range(0, 100_000, numPartitions=4).selectExpr(
+        "0 AS partition", "id AS offset", "id div 3 AS commit", "id * 10 AS told_ms",
+        "true AS may_witness", "false AS floats", "'u' AS op", "true AS counts",
+    )  # fmt: skip
+    (found,) = records.agg(course(1).alias("found")).collect()[0]["found"]
+    assert found.asDict() == {"partition": 0, "newest_ms": 999_990, "goes_back": False}
+    again = records.unionByName(records.where("offset = 7").withColumn("offset", F.lit(100_000)))
+    redelivered = again.agg(course(1).alias("found")).collect()[0]["found"]
+    assert not redelivered[0]["goes_back"]
+    back = again.withColumn(
+        "told_ms", F.col("offset") * 10 + F.when(F.col("offset") == 100_000, 20_000).otherwise(0)
+    )
+    assert back.agg(course(1).alias("found")).collect()[0]["found"][0]["goes_back"]

@@ -93,12 +93,11 @@ class Reader:
     def _observer(self, batch: PlannedBatch) -> BatchObserver:
         plan, decoder = batch.plan, batch.decoder
         before = plan.published.carried.key_schemas if plan.published else ()
-        suspicion = self._watch.suspicion() if self._watch else None
         return BatchObserver(
             plan.entry.topic,
             plan.ranges,
             self._means.clock(),
-            suspicion,
+            self._watch,
             Watched(
                 others=decoder.format.has_many_tables,
                 strays=_may_stray(batch),

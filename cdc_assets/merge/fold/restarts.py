@@ -1,18 +1,10 @@
 """Detects positions that went back in a batch; refuses them, or gives accepted ones their epoch.
 
 The rule is `cdc_assets.changes.restarts`; it looks at the records of a partition one after the
-other. To do so for every batch would cost as much as a second read. So each batch is first
-checked at next to no cost (`RestartWatch.suspicion`, `RestartWatch.must_look`). Only if that
-shows that a restart is possible are its records examined in their order
-(`cdc_assets.merge.fold.contradictions`), and changes without a last commit compared with those of
-their keys (`cdc_assets.merge.fold.overtaken`).
-
-The cheap check misses a restart inside one batch if all of this holds: it is not in the first
-batch of a partition; the connector has not started anew in this table (a snapshot, a change
-without a last commit); it went back to a commit that was not merged yet; and within the same
-batch the new numbering rose above all of the old one. A connector that keeps its offsets is sent
-nothing below them, so this takes one that was started anew without a snapshot, while the lake was
-further behind than what the source had lost.
+other. The pass that folds a batch sees them in that order, too, and tells at next to no cost
+whether one of them may break the rule (`course`). Only then are they read again and
+examined (`cdc_assets.merge.fold.contradictions`), and changes without a last commit compared with
+those of their keys (`cdc_assets.merge.fold.overtaken`).
 """
 
 from __future__ import annotations
@@ -35,10 +27,10 @@ from cdc_assets.changes.restarts import (
     Restarts,
     Seen,
     commit_of,
-    newest_after,
 )
+from cdc_assets.decode import CATALOG
 from cdc_assets.errors import TerminalError
-from cdc_assets.formats.order import Epochs, order_of
+from cdc_assets.formats.order import Epochs
 from cdc_assets.merge.fold.contradictions import Before, Known, in_order, restart_of
 from cdc_assets.merge.fold.summary import Folded
 from cdc_assets.merge.intake.figures import BatchFigures
@@ -73,6 +65,24 @@ class RestartError(TerminalError):
         super().__init__(what, where=where, remedy=remedy)
 
 
+def course(numbers: int) -> Expression:
+    """Returns an aggregate of records in the order of their offsets: ``jvm/src``, ``Course``.
+
+    That is, by partition, the newest time, and whether a record may contradict one before it. With
+    a truncate among them they are examined anyway, so that its time does not count.
+
+    Args:
+        numbers: how many identify a commit.
+    """
+    second = F.col("n1") if numbers > 1 else F.lit(0).cast("bigint")
+    told_ms = F.when(F.col("op") != "t", F.col("told_ms"))
+    flags = map(F.col, ("counts", "may_witness", "floats"))
+    return F.call_function(
+        f"{CATALOG}.course", F.col("partition"), F.col("offset"), F.col("commit"), second, told_ms,
+        *flags, F.lit(LEEWAY_MS).cast("bigint"),
+    )  # fmt: skip
+
+
 class RestartWatch:
     """A search for restarts in one batch.
 
@@ -96,7 +106,25 @@ class RestartWatch:
 
     # ── what costs next to nothing ───────────────────────────────────────────────────────
 
-    def suspicion(self) -> Expression:
+    def columns(self) -> tuple[Expression, ...]:
+        """Returns columns of records that `metrics` need: Spark compiles these."""
+        return (
+            self._suspicion().alias("suspicious"),
+            self._counts().alias("counts"),
+            F.when(F.col("reject").isNull(), F.col("n0")).alias("commit"),
+        )
+
+    def metrics(self) -> tuple[Expression, ...]:
+        """Returns the `course` of records, and whether one may contradict earlier batches."""
+        of_batch = course(COMMIT_NUMBERS[self._plan.layout.scheme])
+        return of_batch.alias("course"), F.max("suspicious").alias("suspicious")
+
+    def _counts(self) -> Expression:
+        """Returns whether a record's time counts: it is not below what was merged before."""
+        known = self._known({})
+        return F.coalesce(known.commit >= known.highest, F.lit(True))
+
+    def _suspicion(self) -> Expression:
         """Returns whether a record contradicts earlier batches, or may begin an accepted epoch."""
         pending = self.restarts.all_pending(self._plan.partitions)
         known = self._known(pending)
@@ -110,25 +138,8 @@ class RestartWatch:
 
     def must_look(self, figures: BatchFigures, folded: Folded) -> bool:
         """Returns whether the batch may hold a restart, according to its fold and its figures."""
-        if self._looked or figures.lowest_commit is None or not folded.highest:
-            return False
-        if figures.suspicious or figures.by_op["t"]:
-            return True
-        if self._is_fresh(figures):
-            if not _may_contradict_itself(figures):
-                return False
-            highest = max(int(position[:16], 16) for position in folded.highest.values())
-            is_low = figures.lowest_commit < highest or figures.min_floating is not None
-            return is_low or COMMIT_NUMBERS[self._plan.layout.scheme] > 1
-        return not _is_ordered(figures, folded)
-
-    def _is_fresh(self, figures: BatchFigures) -> bool:
-        """Returns whether a partition is unknown, or the connector may have started anew."""
-        if any(each.partition not in self._seen.highest for each in self._plan.ranges):
-            return True
-        if not order_of(self._plan.layout.scheme).has_floors:
-            return figures.by_op["r"] > 0
-        return figures.max_read is not None or figures.min_floating is not None
+        is_possible = figures.suspicious or figures.by_op["t"] > 0
+        return is_possible and not self._looked and bool(folded.highest)
 
     # ── the look itself ──────────────────────────────────────────────────────────────────
 
@@ -186,11 +197,9 @@ class RestartWatch:
     def _known(self, pending: Mapping[int, Restart]) -> Known:
         return Known(self._plan.partitions, self._plan.layout.scheme, self._seen, pending)
 
-    def carried(self, figures: BatchFigures, folded: Folded) -> str:
+    def carried(self, figures: BatchFigures) -> str:
         """Returns the numbering that the batch's publish records."""
-        is_ordered = _is_ordered(figures, folded)
-        newest = newest_after(folded.latest_ms, figures.newest_told_ms, is_ordered=is_ordered)
-        return self.restarts.used().read(newest).to_json()
+        return self.restarts.used().read(figures.newest_ms).to_json()
 
 
 def _highest_merged(plan: BatchPlan) -> Commit | None:
@@ -200,19 +209,6 @@ def _highest_merged(plan: BatchPlan) -> Commit | None:
         return None
     highest = max(*carried.applied.values(), carried.max_tombstone, plan.floor)
     return commit_of(plan.layout.scheme, highest)
-
-
-def _may_contradict_itself(figures: BatchFigures) -> bool:
-    """Returns whether one record may be newer than another by more than a redelivery can be."""
-    newest, oldest = figures.newest_told_ms, figures.oldest_told_ms
-    return newest is not None and oldest is not None and newest - oldest > LEEWAY_MS
-
-
-def _is_ordered(figures: BatchFigures, folded: Folded) -> bool:
-    """Returns whether the batch's times rise with its positions, as far as its fold shows."""
-    told, latest = figures.newest_told_ms, max(folded.latest_ms.values(), default=None)
-    is_hidden = told is not None and latest is not None and told > latest + LEEWAY_MS
-    return not (is_hidden or folded.is_unordered)
 
 
 def seen_before(plan: BatchPlan, carried: Restarts) -> Seen:

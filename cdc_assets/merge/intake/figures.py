@@ -35,11 +35,9 @@ class BatchFigures:
         others: changes of other tables in the same topic; ``other_tables`` names some of them.
         has_strays: whether a record names another table, where a topic is read as one table's.
         suspicious: whether a record may be of a numbering that began again, see
-            `cdc_assets.merge.fold.restarts`; measured, like the next three, only where that is
+            `cdc_assets.merge.fold.restarts`; measured, like ``newest_ms``, only where that is
             possible.
-        newest_told_ms, oldest_told_ms: the highest and the lowest time that the source gave for a
-            row, in milliseconds; None if it gave none.
-        lowest_commit: the lowest first number of a position; None if there is none.
+        newest_ms: by partition the highest time that the source gave for a row, in milliseconds.
         key_schemas: of the records' keys, see `Format.key_schema`; empty if they were not watched.
         has_more_key_schemas: whether they may have others, too, which were not counted.
         max_read, min_floating: see `cdc_assets.changes.position`; None if there are none.
@@ -64,9 +62,7 @@ class BatchFigures:
     others: int
     other_tables: tuple[str, ...]
     suspicious: bool
-    newest_told_ms: int | None
-    oldest_told_ms: int | None
-    lowest_commit: int | None
+    newest_ms: Mapping[int, int]
     max_read: int | None
     min_floating: int | None
     has_strays: bool = False

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
@@ -26,6 +26,9 @@ from cdc_assets.formats.spec import CONTROL, OTHER, ROW_OPS, STATEMENT, TOMBSTON
 from cdc_assets.merge.intake.figures import MOST_OTHERS, BatchFigures
 from cdc_assets.merge.plan.result import UnknownColumn
 from cdc_assets.merge.statements.observed import Observed
+
+if TYPE_CHECKING:
+    from cdc_assets.merge.fold.restarts import RestartWatch
 
 _REJECTED: Final = "rejected"
 _UNWRITTEN: Final = "of a new schema"
@@ -43,7 +46,9 @@ FEW_SCHEMAS: Final = 16
 """So many schemas of keys are told at most."""
 _MOST_SCHEMAS: Final = 1 << 10
 _AGES: Final = 100_000
-_ONLY_OBSERVED: Final = ("kind", "unlike", "paired", "pair", "suspicious", "key_schema", "begins")
+_ONLY_OBSERVED: Final = (
+    "kind", "unlike", "paired", "pair", "suspicious", "counts", "commit", "key_schema", "begins",
+)  # fmt: skip
 _UNTIMED: Final = _AGES - 1
 
 
@@ -82,7 +87,7 @@ class BatchObserver:
         topic: str,
         ranges: Sequence[OffsetRange],
         asked_at: datetime,
-        suspicion: Expression | None = None,
+        watch: RestartWatch | None = None,
         watched: Watched = _USUAL,
         *,
         pardoned: Sequence[str] = (),
@@ -93,14 +98,14 @@ class BatchObserver:
             topic: of the batch.
             ranges: of the batch.
             asked_at: time that ages are measured against.
-            suspicion: a flag of each record; None if no restart is looked for.
+            watch: notices what may be a restart; None if none is looked for.
             watched: figures beside the usual ones.
             pardoned: columns, by their names in records, that records may lack.
         """
         self._pardoned = pardoned
         self.also = watched
         self._topic = topic
-        self._suspicion = suspicion
+        self._watch = watch
         self._ranges = ranges
         self._asked_at = asked_at
         self._observed = Observed("batch")
@@ -123,11 +128,11 @@ class BatchObserver:
             kind.cast("int").alias("kind"),
             _unlike(self._pardoned).alias("unlike"),
             F.when(~self._ends_range(), F.col("pair")).alias("paired"),
-            *([] if self._suspicion is None else [self._suspicion.alias("suspicious")]),
+            *(self._watch.columns() if self._watch else ()),
         )
         if self.also.snapshot:
             prepared = prepared.withColumn("begins", self._begins_range())
-        watched = _watched() if self._suspicion is not None else []
+        watched = self._watch.metrics() if self._watch else ()
         others = [_other_tables()] if self.also.others else []
         of_keys = _key_schemas(self.also) if self.also.key_schemas else []
         begun = _begun() if self.also.snapshot else []
@@ -167,6 +172,7 @@ class BatchObserver:
             raise TransientError(
                 what, where=f"topic={self._topic}", remedy="lower batch.max_records"
             )
+        course = got.get("course") or ()
         by_op: Counter[str] = Counter()
         ages: Counter[int] = Counter()
         for kind, count in kinds.items():
@@ -194,10 +200,12 @@ class BatchObserver:
             others=by_op[OTHER],
             other_tables=_named(got.get("other_tables")),
             has_strays=got.get("stray") is not None,
-            suspicious=bool(got.get("suspicious")),
-            newest_told_ms=got.get("newest_told_ms"),
-            oldest_told_ms=got.get("oldest_told_ms"),
-            lowest_commit=got.get("lowest_commit"),
+            suspicious=bool(got.get("suspicious")) or any(each["goes_back"] for each in course),
+            newest_ms={
+                each["partition"]: each["newest_ms"]
+                for each in course
+                if each["newest_ms"] is not None
+            },
             max_read=got["max_read"],
             min_floating=got["min_floating"],
             begun_at_start=self._begun_at_start(got),
@@ -253,17 +261,6 @@ def _metrics() -> list[Expression]:
         F.bit_xor("paired").alias("paired"),
         F.max("read_lsn").alias("max_read"),
         F.min("floating_lsn").alias("min_floating"),
-    ]
-
-
-def _watched() -> list[Expression]:
-    """Returns the metrics that `cdc_assets.merge.fold.restarts` needs."""
-    told_ms = F.when(F.col("op") != "t", F.col("told_ms"))
-    return [
-        F.max("suspicious").alias("suspicious"),
-        F.max(told_ms).alias("newest_told_ms"),
-        F.min(told_ms).alias("oldest_told_ms"),
-        F.min("n0").alias("lowest_commit"),
     ]
 
 

@@ -19,7 +19,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * document, as Spark writes it in JSON. Their argument is the bytes of a document, which has the
  * type itself, or in its field ``payload``. See {@link JsonReader}.
  *
- * <p>``canal.packets``: see {@link Packets}. ``build``: see {@link Build}.
+ * <p>``canal.packets``: see {@link Packets}. ``build``: see {@link Build}. ``course``: see
+ * {@link Course}.
  */
 public final class Functions implements FunctionCatalog {
     private String name;
@@ -46,7 +47,10 @@ public final class Functions implements FunctionCatalog {
             case "json" -> unbound(() -> new JsonReader(DataType.fromJson(function), false));
             case "payload" -> unbound(() -> new JsonReader(DataType.fromJson(function), true));
             case "canal" -> named("packets", identifier, Packets::new);
-            case "" -> named("build", identifier, Build::new);
+            case "" ->
+                    identifier.name().equals("course")
+                            ? unbound(Course::new)
+                            : named("build", identifier, Build::new);
             default -> throw new NoSuchFunctionException(identifier);
         };
     }
