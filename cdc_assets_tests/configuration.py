@@ -26,6 +26,7 @@ def platform(kafka: str = NOWHERE, **replaced: object) -> dict[str, Any]:
         "spark": {"remote": "local"},
         "home": ".",
         "registry": "registry.json",
+        "runs": {"every_seconds": 6},
         **replaced,
     }
 

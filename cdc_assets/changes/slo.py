@@ -29,6 +29,10 @@ PERIODS: Final = 24
 PERCENTILES: Final = (50, 95, 99)
 """The percentiles that are shown, and that older hours keep."""
 
+_SHARE: Final = 4
+_LEAST_SECONDS: Final = 6.0
+"""Below this, a small table's batches cost more than their changes."""
+
 _ROUNDING: Final = 1e-9
 """Makes exactly the promised share sufficient, whatever 1 - 0.9 is in binary."""
 
@@ -201,6 +205,38 @@ def evaluate_slo(
         changes=changes,
         late=late,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The shortest time from a table's turn to its next one, in seconds, and the reason for it."""
+
+    seconds: float
+    why: str
+
+    def __str__(self) -> str:
+        return f"merged every {self.seconds:.3g} s: {self.why}"
+
+
+def pace_of(target: SloTarget, budget_left: float) -> Pace:
+    """Returns the pace that a target asks for.
+
+    A change waits for one turn at most, and then for its batch. A quarter of the promised time
+    leaves room for the batch, for its delivery before, and for one failure. As late changes spend
+    the error budget, that becomes less, down to six seconds (or to that quarter, if it is less).
+
+    Args:
+        target: of the table.
+        budget_left: see `SloReport`.
+    """
+    most, left = target.within_seconds / _SHARE, min(1.0, max(0.0, budget_left))
+    least = min(_LEAST_SECONDS, most)
+    if most * left > least:
+        spent = f", {left:.0%} of the error budget is left" if left < 1 else ""
+        return Pace(most * left, f"a quarter of {target.within_seconds:g} s{spent}")
+    if left < 1:
+        return Pace(least, f"only {left:.0%} of the error budget is left")
+    return Pace(least, f"the promise is {target.within_seconds:g} s")
 
 
 def burn_rate(

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from cdc_assets.changes.slo import Pace, SloTarget, pace_of
 from cdc_assets.config.paths import absolute_sqlite, absolute_url
 from cdc_assets.config.secret import Properties, Secret, SecretUrl, Url, reveal
 from cdc_assets.config.strict import Strict, refuse
@@ -130,7 +131,8 @@ class RunsConfig(Strict):
         most_seconds: the age at which it ends. It also ends at the end of its hour.
         look_seconds: interval at which Kafka is asked for more.
         every_seconds: the shortest interval between two turns of a table, since each turn costs
-            about as much whether it merges one change or a thousand.
+            about as much whether it merges one change or a thousand; ``auto`` for what the table's
+            SLO asks for, see `pace`.
         many_changes: number of waiting changes that are merged without that delay: from some ten
             thousand on, a batch's time goes into its changes, and no longer into the batch.
         retry_hours: how long a table is retried by itself if it fails for a passing reason, such as
@@ -140,7 +142,7 @@ class RunsConfig(Strict):
     idle_seconds: float = Field(default=60, ge=0)
     most_seconds: float = Field(default=900, ge=0)
     look_seconds: float = Field(default=1, gt=0)
-    every_seconds: float = Field(default=6, ge=0)
+    every_seconds: Annotated[float, Field(ge=0)] | Literal["auto"] = "auto"
     many_changes: int = Field(default=10_000, ge=1)
     retry_hours: float = Field(default=24, ge=0)
 
@@ -149,9 +151,28 @@ class RunsConfig(Strict):
         """`retry_hours` as a duration; None for ever."""
         return timedelta(hours=self.retry_hours) if self.retry_hours else None
 
-    def is_worth_a_turn(self, changes: int, seconds: float) -> bool:
-        """Returns whether to merge so many changes now, so long after the last turn began."""
-        return changes >= self.many_changes or (changes > 0 and seconds >= self.every_seconds)
+    def pace(self, target: SloTarget, budget_left: float) -> Pace:
+        """Returns the pace of a table's turns.
+
+        Args:
+            target: of its SLO.
+            budget_left: see `SloReport`.
+        """
+        if self.every_seconds == "auto":
+            return pace_of(target, budget_left)
+        return Pace(self.every_seconds, "runs.every_seconds")
+
+    def wait(self, changes: int, seconds: float, pace: Pace) -> float | None:
+        """Returns in how many seconds to merge so many changes; 0 for now, None for no changes.
+
+        Args:
+            changes: the number that is unread.
+            seconds: the time since the last turn began.
+            pace: of the table.
+        """
+        if changes <= 0:
+            return None
+        return 0.0 if changes >= self.many_changes else max(0.0, pace.seconds - seconds)
 
 
 class Ports(Strict):

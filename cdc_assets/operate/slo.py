@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector, total_length
-from cdc_assets.changes.slo import SloReport, SloState, SloTarget, SloWindow, evaluate_slo
+from cdc_assets.changes.slo import Pace, SloReport, SloState, SloTarget, SloWindow, evaluate_slo
+from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.survey import TableSurvey
 
@@ -17,6 +18,21 @@ from cdc_assets.operate.survey import TableSurvey
 def slo_target(services: Services, table: TableName) -> SloTarget:
     """Returns the SLO target of the table's source."""
     return services.config.source(table.source).slo.target
+
+
+def pace_after(
+    config: ReplicationConfig, table: TableName, window: SloWindow, now: datetime
+) -> Pace:
+    """Returns the pace of a table's turns, as of a batch.
+
+    Args:
+        config: the configuration.
+        table: the table.
+        window: latencies of its changes, after the batch.
+        now: aware time.
+    """
+    target = config.source(table.source).slo.target
+    return config.runs.pace(target, evaluate_slo(target, window, 0, now).budget_left)
 
 
 def slo_reports(

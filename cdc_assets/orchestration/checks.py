@@ -16,7 +16,7 @@ from typing import Any
 import dagster as dg
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.changes.slo import SloReport, SloState, SloTarget
+from cdc_assets.changes.slo import Pace, SloReport, SloState, SloTarget
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError, TransientError
 from cdc_assets.operate.completeness import Completeness, completeness, deliveries_of
@@ -38,7 +38,7 @@ from cdc_assets.operate.states import (
 from cdc_assets.operate.status import finite, quarantine_words, quarantined
 from cdc_assets.operate.survey import Survey, TableSurvey
 from cdc_assets.orchestration.keys import CHECK_OFFSETS, CHECK_SCHEMA, CHECK_SLO, CHECKS, table_key
-from cdc_assets.orchestration.metadata import valid_through_metadata
+from cdc_assets.orchestration.metadata import pace_metadata, valid_through_metadata
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.silent import doubt_remedy
 
@@ -145,9 +145,10 @@ def verdicts(
         yield offsets_verdict(key, each, contiguity)
         connector, whole = services.connects.view(entry), complete[each.table]
         lost = kept.get(each.table, Retained())
+        report = reports[each.table]
+        pace = services.config.runs.pace(target, report.budget_left)
         facts = SloFacts(
-            each, target, reports[each.table], seen.at, connector, whole, lost,
-            since.get(each.table),
+            each, target, report, seen.at, pace, connector, whole, lost, since.get(each.table),
         )  # fmt: skip
         yield slo_verdict(key, facts)
         yield schema_verdict(key, each, differing.get(each.table, Drift()))
@@ -243,6 +244,7 @@ class SloFacts:
     target: SloTarget
     report: SloReport
     now: datetime
+    pace: Pace
     connector: ConnectorView
     completeness: Completeness
     retained: Retained = field(default_factory=Retained)
@@ -287,6 +289,7 @@ def slo_verdict(key: dg.AssetKey, facts: SloFacts) -> Verdict:
         metadata={
             **_state_metadata(facts.standing),
             **_slo_metadata(facts.target, report),
+            **pace_metadata(facts.pace),
             **_lag_metadata(facts),
             **_waiting_metadata(facts.table),
             **loss_metadata(facts.retained),
@@ -326,6 +329,8 @@ def _slo_words(facts: SloFacts) -> Iterator[str]:
         yield said
     yield f"{report.percent_within:.2f} % of {report.changes} changes in time"
     yield f"target {facts.target}"
+    if not facts.table.desired.held:
+        yield str(facts.pace)
     if report.state is SloState.WARN:
         yield f"the error budget burns {report.burn_rate:.1f} times too fast"
     if facts.quarantined:

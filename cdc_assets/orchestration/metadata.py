@@ -13,6 +13,7 @@ import dagster as dg
 
 from cdc_assets.changes.latency import LatencyHistogram
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
+from cdc_assets.changes.slo import Pace
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.orchestration.keys import database_key
 from cdc_assets.registry import TableEntry
@@ -72,6 +73,11 @@ def batch_metadata(
 def lag_metadata(lag: Lag | None) -> Metadata:
     """Returns the lag as numbers; nothing if it is unknown."""
     return lag.metadata() if lag else {}
+
+
+def pace_metadata(pace: Pace) -> Metadata:
+    """Returns how often the table is merged, and why not more often."""
+    return {"merged_every_seconds": round(pace.seconds, 1), "merged_every_why": pace.why}
 
 
 def valid_through_metadata(through: datetime | None) -> Metadata:

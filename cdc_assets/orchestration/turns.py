@@ -4,10 +4,11 @@
 - Tables of one topic work in *rounds*, one after the other and in one place, so that they share
   its records (`cdc_assets.merge.intake.shared_reading`): none begins a second turn before
   each of them has had its first.
-- In a run that stays, a table that has caught up *rests* until its topics have moved. One thread
-  watches the topics of all resting tables, with one request to Kafka.
+- In a run that stays, a table that has caught up *rests* until its topics have moved and it is
+  due. One thread watches the topics of all resting tables, with one request to Kafka. Tables of one
+  topic are due together: their round waits for each of them anyway.
 
-A run stays until none of its tables has had a turn for a while, until it has reached its age or
+A run stays until its tables have had nothing to do for a while, until it has reached its age or
 the end of its hour, until another run wants one of its tables, or until it is told to stop.
 """
 
@@ -33,8 +34,11 @@ if TYPE_CHECKING:
 Ends = Mapping[str, OffsetVector]
 """The topics' ends, by topic."""
 
-IsDue = Callable[[Ends, float], bool]
-"""Returns whether a table is due, from topics' ends and the seconds since its last turn began."""
+DueIn = Callable[[Ends, float], float | None]
+"""Returns in how many seconds a table is due, and None if it has nothing to do.
+
+By the topics' ends, and the seconds since its last turn began.
+"""
 
 Look = Callable[[Iterable[str]], Ends]
 
@@ -88,13 +92,13 @@ class _Resting:
 
     Attributes:
         topics: the topics whose ends decide whether it is due.
-        is_due: decides by these ends.
+        due_in: decides by these ends.
         ends: the ends by which it became due.
         called: set once it is due or the run is over.
     """
 
     topics: frozenset[str]
-    is_due: IsDue
+    due_in: DueIn
     ends: Ends | None = None
     called: threading.Event = field(default_factory=threading.Event)
 
@@ -297,18 +301,18 @@ class Turns:
 
     # ── rests ────────────────────────────────────────────────────────────────────────────
 
-    def rest(self, table: str, topics: Iterable[str], is_due: IsDue) -> Ends | None:
+    def rest(self, table: str, topics: Iterable[str], due_in: DueIn) -> Ends | None:
         """Waits until a table is due.
 
         Args:
             table: the table, which has caught up.
             topics: the topics to watch.
-            is_due: decides by their ends; called in another thread.
+            due_in: decides by their ends; called in another thread.
 
         Returns:
             The topics' ends; None if the run is over.
         """
-        mine = _Resting(frozenset(topics), is_due)
+        mine = _Resting(frozenset(topics), due_in)
         with self._lock:
             if self._stay is None or self._over.is_set():
                 return None
@@ -377,8 +381,13 @@ class Turns:
         if not topics:
             return
         ends, now = stay.look(sorted(topics)), self._clock()
-        due = [table for table, (each, at) in resting.items() if each.is_due(ends, now - at)]
+        waits = {table: each.due_in(ends, now - at) for table, (each, at) in resting.items()}
+        behind = {table: wait for table, wait in waits.items() if wait is not None}
+        due_topics = {self._topics[table] for table, wait in behind.items() if wait <= 0}
+        due = [table for table in behind if self._topics[table] in due_topics]
         with self._lock:
+            if behind:
+                self._moved = now
             for table in due:
                 if (each := self._resting.pop(table, None)) is not None:
                     each.ends = ends

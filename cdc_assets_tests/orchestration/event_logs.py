@@ -10,6 +10,7 @@ from dagster._core.events import DagsterEvent, DagsterEventType, StepMaterializa
 from dagster._core.events.log import EventLogEntry
 from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 
+from cdc_assets.config import RunsConfig
 from cdc_assets.log.hours import hour_of
 from cdc_assets.operate.contiguity import Contiguity
 from cdc_assets.operate.schema_drift import Drift
@@ -28,7 +29,13 @@ def verdicts_of(status: TableStatus, key: dg.AssetKey) -> Sequence[Verdict]:
     """The outcomes of the three checks of a table."""
     assert status.slo
     facts = SloFacts(
-        status.survey, status.target, status.slo, status.at, status.connector, status.completeness
+        status.survey,
+        status.target,
+        status.slo,
+        status.at,
+        RunsConfig().pace(status.target, status.slo.budget_left),
+        status.connector,
+        status.completeness,
     )
     return (
         offsets_verdict(key, status.survey, Contiguity(100)),

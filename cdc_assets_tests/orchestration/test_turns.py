@@ -13,6 +13,7 @@ import pytest
 
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import OffsetVector, total_length
+from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config import RunsConfig
 from cdc_assets.errors import UnreachableError
 from cdc_assets.orchestration.places import Place
@@ -206,15 +207,18 @@ class Log:
         return Turns({t: t for t in tables}, lambda: cast("Place", Spot()), 2, stay)
 
 
-def rests(turns: Turns, table: str, committed: int, runs: RunsConfig = SOON) -> Ends | None:
+def rests(
+    turns: Turns, table: str, committed: int, runs: RunsConfig = SOON, *, topic: str | None = None
+) -> Ends | None:
     with turns.turn(table, entry(table)):
         pass
-    done = OffsetVector.of({0: committed})
+    done, topic = OffsetVector.of({0: committed}), topic or table
+    pace = runs.pace(SloTarget(95, 300, 24), 1)
 
-    def is_due(ends: Ends, rested: float) -> bool:
-        return runs.is_worth_a_turn(total_length(done.ranges_to(ends[table])), rested)
+    def due_in(ends: Ends, rested: float) -> float | None:
+        return runs.wait(total_length(done.ranges_to(ends[topic])), rested, pace)
 
-    return turns.rest(table, [table], is_due)
+    return turns.rest(table, [topic], due_in)
 
 
 def test_a_table_rests_until_its_topic_has_more() -> None:
@@ -294,8 +298,74 @@ def test_a_run_is_over_when_kafka_does_not_answer() -> None:
 
 def test_a_few_changes_wait_and_many_do_not() -> None:
     runs = RunsConfig(every_seconds=5, many_changes=100)
-    assert [runs.is_worth_a_turn(n, 4.9) for n in (0, 1, 99, 100)] == [False, False, False, True]
-    assert [runs.is_worth_a_turn(n, 5.0) for n in (0, 1, 99, 100)] == [False, True, True, True]
+    pace = runs.pace(SloTarget(95, 300, 24), 1)
+    assert [runs.wait(n, 4.5, pace) for n in (0, 1, 99, 100)] == [None, 0.5, 0.5, 0.0]
+    assert [runs.wait(n, 5.0, pace) for n in (0, 1, 99, 100)] == [None, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("within_seconds", "budget_left", "seconds"),
+    [
+        (300, 1, 75),
+        (300, 0.5, 37.5),
+        (300, 0.08, 6),
+        (300, 0, 6),
+        (300, -3, 6),
+        (3600, 1, 900),
+        (8, 1, 2),
+        (8, -1, 2),
+    ],
+)
+def test_the_promise_says_how_often_a_table_is_merged(
+    within_seconds: float, budget_left: float, seconds: float
+) -> None:
+    pace = RunsConfig().pace(SloTarget(95, within_seconds, 24), budget_left)
+    assert pace.seconds == pytest.approx(seconds)
+    fixed = RunsConfig(every_seconds=11).pace(SloTarget(95, within_seconds, 24), budget_left)
+    assert (fixed.seconds, fixed.why) == (11, "runs.every_seconds")
+
+
+def test_a_run_stays_while_changes_wait_for_their_turn() -> None:
+    now = [100.0]
+    log = Log({"a": 6})
+    runs = SOON.model_copy(update={"every_seconds": 75.0, "idle_seconds": 60.0})
+    stay = Stay(runs, log.look, lambda: False)
+    turns = Turns({"a": "a"}, lambda: cast("Place", Spot()), 1, stay, clock=lambda: now[0])
+    found: list[Ends | None] = []
+    thread = threading.Thread(target=lambda: found.append(rests(turns, "a", 5, runs)))
+    thread.start()
+    for now[0] in (150.0, 174.0):
+        looks = len(log.asked)
+        until(lambda looks=looks: len(log.asked) > looks + 1)
+        assert turns.stays, now
+    now[0] = 175.0
+    thread.join(20)
+    assert found == [{"a": OffsetVector.of({0: 6})}]
+    turns.stop()
+
+
+def test_tables_of_one_topic_are_due_together() -> None:
+    now = [100.0]
+    log = Log({"t": 6})
+    slow = SOON.model_copy(update={"every_seconds": 75.0})
+    stay = Stay(slow, log.look, lambda: False)
+    both = {"a": "t", "b": "t"}
+    turns = Turns(both, lambda: cast("Place", Spot()), 1, stay, clock=lambda: now[0])
+    found: dict[str, Ends | None] = {}
+
+    def rest(table: str, every_seconds: float) -> None:
+        runs = slow.model_copy(update={"every_seconds": every_seconds})
+        found[table] = rests(turns, table, 5, runs, topic="t")
+
+    threads = [threading.Thread(target=rest, args=each) for each in (("a", 6.0), ("b", 75.0))]
+    for each in threads:
+        each.start()
+    until(lambda: turns.resting == len(both))
+    now[0] = 106.0
+    for each in threads:
+        each.join(20)
+    assert found == {table: {"t": OffsetVector.of({0: 6})} for table in both}
+    turns.stop()
 
 
 def test_a_table_that_rests_is_told_for_how_long() -> None:

@@ -124,9 +124,9 @@ class Step:
     def end(self) -> None:
         self.ended += 1
 
-    def rest(self, _name: str, topics: set[str], is_due: Any) -> None:
+    def rest(self, _name: str, topics: set[str], due_in: Any) -> None:
         """The run looks once more, and is over."""
-        self.rested.append(is_due(dict.fromkeys(topics, END), 0.0))
+        self.rested.append(due_in(dict.fromkeys(topics, END), 0.0) is not None)
 
 
 class Record:

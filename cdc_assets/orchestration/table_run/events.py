@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from cdc_assets.operate.slo import pace_after
 from cdc_assets.orchestration.keys import table_key
-from cdc_assets.orchestration.metadata import batch_metadata, materialization, quiet_metadata
+from cdc_assets.orchestration.metadata import (
+    batch_metadata,
+    materialization,
+    pace_metadata,
+    quiet_metadata,
+)
 from cdc_assets.orchestration.table_run.lag import lag_of
 from cdc_assets.orchestration.table_run.step import TableStep
 from cdc_assets.orchestration.table_run.step_checks import StepChecks
@@ -36,7 +42,11 @@ def batch_event(
     """
     entry = of or step.entry
     lag = lag_of(step, entry.topic, batch.end)
-    metadata = batch_metadata(step.services.config, entry, batch, lag)
+    pace = pace_after(step.config, step.entry.table, batch.slo, step.services.clock())
+    metadata = {
+        **batch_metadata(step.services.config, entry, batch, lag),
+        **pace_metadata(pace),
+    }
     key = table_key(step.config, entry)
     return materialization(key, batch.hour.key, metadata, batch.snapshot_id)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
 
 from cdc_assets.changes.offsets import OffsetVector, total_length
+from cdc_assets.changes.slo import SloWindow
+from cdc_assets.operate.slo import pace_after
 from cdc_assets.operate.survey import TableSurvey
 from cdc_assets.orchestration.metadata import NO_LAG, quiet_metadata
 from cdc_assets.orchestration.table_run.beginning import begin
@@ -28,6 +30,7 @@ class Known:
 
     committed: OffsetVector
     snapshot: int | None
+    slo: SloWindow = field(default_factory=SloWindow)
 
 
 @dataclass
@@ -78,12 +81,13 @@ class TurnByTurn:
                 case Followed.WAITS:  # what it waits for concerns this table alone
                     yield from self.checks.once()
                     return False
-                case TableSurvey(state=state, marks=marks, position=position):
-                    self.known = Known(position, state.snapshot_id if state else None)
+                case TableSurvey(state=state, marks=marks, position=position, published=published):
+                    slo = published.slo if published else SloWindow()
+                    self.known = Known(position, state.snapshot_id if state else None, slo)
                     until = marks.end if marks else None
         for batch in self.drain.batches(until and step.readings.end(step.entry, until)):
             event = batch_event(step, batch)
-            self.known = Known(batch.end, batch.snapshot_id)
+            self.known = Known(batch.end, batch.snapshot_id, batch.slo)
             yield event
         if was_waiting or not self.checks.are_yielded:
             yield from record.settle()
@@ -96,18 +100,19 @@ class TurnByTurn:
         A table whose topic is gone is due: its turn reports that.
         """
         step, hold = self.step, self.record.hold
-        topic, runs = step.entry.topic, step.config.runs
-        committed = self.known.committed if self.known else OffsetVector()
+        topic, runs, known = step.entry.topic, step.config.runs, self.known
+        committed, window = (known.committed, known.slo) if known else (OffsetVector(), SloWindow())
+        pace = pace_after(step.config, step.entry.table, window, step.services.clock())
 
-        def is_due(ends: Ends, rested: float) -> bool:
+        def due_in(ends: Ends, rested: float) -> float | None:
             is_gone = topic not in ends
             self.unread = 1 if is_gone else total_length(committed.ranges_to(ends[topic]))
             if hold is not None:
                 has_moved = hold.has_moved(ends) or step.services.clock() >= hold.stops_at
-                return has_moved and runs.is_worth_a_turn(1, rested)
-            return runs.is_worth_a_turn(self.unread, rested)
+                return runs.wait(1 if has_moved else 0, rested, pace)
+            return runs.wait(self.unread, rested, pace)
 
-        return step.turns.rest(step.name, {topic, *(hold.log_end if hold else ())}, is_due)
+        return step.turns.rest(step.name, {topic, *(hold.log_end if hold else ())}, due_in)
 
     def result(self) -> dg.MaterializeResult[Any]:
         """Returns a result from known facts: a run that is over must not delay the next one.
