@@ -49,6 +49,10 @@ LEEWAY_MS: Final = 10_000
 """A restored source goes on later than this after its last merged change. A record that is lower
 and newer by less is a redelivery, whose time a connector or a tool has changed."""
 
+APART_MS: Final = 1_000
+"""Like `LEEWAY_MS`, with all clocks right: concurrent transactions take their times before they
+commit. No source is restored in less."""
+
 SKEW_MS: Final = 600_000
 """How far the server's clock after a restart may be behind the clock before it."""
 
@@ -248,6 +252,24 @@ def begin(partition: int, records: Sequence[Placed], accepted: Restart, seen: Se
     )
 
 
+def newest_after(
+    latest_ms: Mapping[int, int], told_ms: int | None, *, is_ordered: bool
+) -> Mapping[int, int]:
+    """Returns, by partition, times that no record of a batch exceeds.
+
+    Args:
+        latest_ms: by partition, the newest time among the newest changes of rows, which is cheap to
+            find. No other record is newer as long as times run with positions.
+        told_ms: the newest time of all records.
+        is_ordered: whether times run with positions, but for `APART_MS`.
+    """
+    if told_ms is None:
+        return {}
+    return {
+        p: min(told_ms, at + APART_MS) if is_ordered else told_ms for p, at in latest_ms.items()
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Restarts:
     """The state of restarts that each publish carries on.
@@ -287,7 +309,7 @@ class Restarts:
         return replace(self, accepted=self.accepted[: max(epochs, default=0)])
 
     def read(self, newest_ms: Mapping[int, int]) -> Restarts:
-        """Returns the state after a batch with these newest times, by partition."""
+        """Returns the state after a batch with these times, see `newest_after`."""
         newest = {p: max(at, self.newest_ms.get(p, at)) for p, at in newest_ms.items()}
         return replace(self, newest_ms={**self.newest_ms, **newest})
 

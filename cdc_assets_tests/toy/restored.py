@@ -15,18 +15,18 @@ from dataclasses import dataclass, field, replace
 
 from cdc_assets.changes.reference_change import Change, Floors, by_position
 from cdc_assets.changes.restarts import (
+    APART_MS,
     Placed,
     Restart,
     Restarts,
     Seen,
     begin,
+    newest_after,
     witness,
 )
 from cdc_assets_tests.toy.connector import Event, Record, changes_of
 
 Events = list[Record]
-APART_MS = 1_000
-"""Concurrent transactions take their times before they commit; no source is restored in less."""
 
 
 @dataclass
@@ -227,7 +227,8 @@ class Reader:
 
     def _publish(self, changes: Changes, partitions: int) -> None:
         highest = dict(self.highest or {})
-        told: dict[int, int] = {}
+        told: list[int] = []
+        newest: dict[tuple[int, object], tuple[tuple[int, ...], int]] = {}
         found = placed(changes, self.restarts, self.floors, self.merged)
         by_partition, self.floors, self.merged = found
         places = {(p, each.offset): each for p, found in by_partition.items() for each in found}
@@ -238,12 +239,27 @@ class Reader:
                 self.truncated = max(self.truncated, commit)
             elif record.event is not None:
                 highest[partition] = max(highest.get(partition, ()), commit)
-                if each.told_ms is not None:
-                    told[partition] = max(told.get(partition, each.told_ms), each.told_ms)
+                at = (commit, each.told_ms or 0)
+                of_key = (partition, record.event.key)
+                newest[of_key] = max(newest.get(of_key, at), at)
+                told += [] if each.told_ms is None else [each.told_ms]
         if told:
-            self.restarts = self.restarts.used().read(told)
+            self.restarts = self.restarts.used().read(_newest(newest, max(told)))
             self.highest = highest
             self.partitions = self.partitions or partitions
+
+
+def _newest(
+    newest: Mapping[tuple[int, object], tuple[tuple[int, ...], int]], told_ms: int
+) -> Mapping[int, int]:
+    """As `cdc_assets.merge.fold.restarts` has it: of the newest change of each key."""
+    of_partition: dict[int, list[tuple[tuple[int, ...], int]]] = defaultdict(list)
+    for (partition, _), at in newest.items():
+        of_partition[partition].append(at)
+    latest = {p: max(ms for _, ms in each) for p, each in of_partition.items()}
+    is_ordered = all(latest[p] <= max(each)[1] + APART_MS for p, each in of_partition.items())
+    hidden = told_ms > max(latest.values(), default=told_ms) + APART_MS
+    return newest_after(latest, told_ms, is_ordered=is_ordered and not hidden)
 
 
 class WentBackError(Exception):

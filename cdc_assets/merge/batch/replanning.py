@@ -82,11 +82,11 @@ def renumbered(this: Pass, watch: RestartWatch | None, means: Means) -> tuple[Pa
     """
     if watch is None:
         return this, False
-    figures, has_changed = this.figures, False
-    if watch.must_look(figures, this.folded):
+    figures, folded, has_changed = this.figures, this.folded, False
+    if watch.must_look(figures, folded):
         with means.steps.step("look at positions"):
             has_changed = watch.look(lambda epochs: _looked_at(this, epochs, means))
-    numbering, epochs = watch.carried(figures), watch.restarts.epochs
+    numbering, epochs = watch.carried(figures, folded), watch.restarts.epochs
     batch = this.batch.replanned(replace(this.plan, numbering=numbering, epochs=epochs))
     return replace(this, batch=batch), has_changed
 

@@ -25,7 +25,7 @@ from cdc_assets.formats.order import position_bytes
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.pinning import pinned
 
-_KEPT: Final = ("op", "partition", "offset", "ts", "key", "row", "unset")
+_KEPT: Final = ("op", "partition", "offset", "ts", "told_ms", "key", "row", "unset")
 FOLDED: Final = (*_KEPT, "position", "partial")
 _FEW: Final = 32
 """Up to this many columns one plan does it all; with more, Spark would take longer to optimize and

@@ -2,7 +2,7 @@
 
 The rule is `cdc_assets.changes.restarts`; it looks at the records of a partition one after the
 other. The pass that folds a batch sees them in that order, too, and tells at next to no cost
-whether one of them may break the rule (`course`). Only then are they read again and
+whether one of them may break the rule (`goes_back`). Only then are they read again and
 examined (`cdc_assets.merge.fold.contradictions`), and changes without a last commit compared with
 those of their keys (`cdc_assets.merge.fold.overtaken`).
 """
@@ -27,6 +27,7 @@ from cdc_assets.changes.restarts import (
     Restarts,
     Seen,
     commit_of,
+    newest_after,
 )
 from cdc_assets.decode import CATALOG
 from cdc_assets.errors import TerminalError
@@ -65,22 +66,28 @@ class RestartError(TerminalError):
         super().__init__(what, where=where, remedy=remedy)
 
 
-def course(numbers: int) -> Expression:
-    """Returns an aggregate of records in the order of their offsets: ``jvm/src``, ``Course``.
+def goes_back(numbers: int, counts: Expression) -> Expression:
+    """Returns whether a record may contradict one before it in its partition: ``jvm/src``.
 
-    That is, by partition, the newest time, and whether a record may contradict one before it. With
-    a truncate among them they are examined anyway, so that its time does not count.
+    It has to see records as they were read: Spark reads a partition's range in one task. With a
+    truncate among them they are examined anyway, so that its time does not count.
 
     Args:
         numbers: how many identify a commit.
+        counts: whether a record's time counts for those that follow.
     """
-    second = F.col("n1") if numbers > 1 else F.lit(0).cast("bigint")
-    told_ms = F.when(F.col("op") != "t", F.col("told_ms"))
-    flags = map(F.col, ("counts", "may_witness", "floats"))
+    none = F.lit(-(1 << 63)).cast("bigint")
+    second = F.coalesce("n1", none) if numbers > 1 else F.lit(0).cast("bigint")
     return F.call_function(
-        f"{CATALOG}.course", F.col("partition"), F.col("offset"), F.col("commit"), second, told_ms,
-        *flags, F.lit(LEEWAY_MS).cast("bigint"),
-    )  # fmt: skip
+        f"{CATALOG}.goes_back",
+        F.col("partition"),
+        F.col("offset"),
+        F.coalesce(F.when(F.col("reject").isNull(), F.col("n0")), none),
+        second,
+        F.coalesce(F.when(F.col("op") != "t", F.col("told_ms")), none),
+        *(F.coalesce(each, F.lit(False)) for each in (counts, "may_witness", "floats")),
+        F.lit(LEEWAY_MS).cast("bigint"),
+    )
 
 
 class RestartWatch:
@@ -106,25 +113,15 @@ class RestartWatch:
 
     # ── what costs next to nothing ───────────────────────────────────────────────────────
 
-    def columns(self) -> tuple[Expression, ...]:
-        """Returns columns of records that `metrics` need: Spark compiles these."""
-        return (
-            self._suspicion().alias("suspicious"),
-            self._counts().alias("counts"),
-            F.when(F.col("reject").isNull(), F.col("n0")).alias("commit"),
-        )
-
-    def metrics(self) -> tuple[Expression, ...]:
-        """Returns the `course` of records, and whether one may contradict earlier batches."""
-        of_batch = course(COMMIT_NUMBERS[self._plan.layout.scheme])
-        return of_batch.alias("course"), F.max("suspicious").alias("suspicious")
-
-    def _counts(self) -> Expression:
-        """Returns whether a record's time counts: it is not below what was merged before."""
+    def suspicion(self) -> Expression:
+        """Returns whether a record may contradict one before it, or begin an accepted epoch."""
         known = self._known({})
-        return F.coalesce(known.commit >= known.highest, F.lit(True))
+        # What is below earlier batches has an older time, or is suspicious itself.
+        counts = F.coalesce(known.commit >= known.highest, F.lit(True))
+        of_batch = goes_back(COMMIT_NUMBERS[self._plan.layout.scheme], counts)
+        return of_batch | self._contradicts_earlier()
 
-    def _suspicion(self) -> Expression:
+    def _contradicts_earlier(self) -> Expression:
         """Returns whether a record contradicts earlier batches, or may begin an accepted epoch."""
         pending = self.restarts.all_pending(self._plan.partitions)
         known = self._known(pending)
@@ -197,9 +194,13 @@ class RestartWatch:
     def _known(self, pending: Mapping[int, Restart]) -> Known:
         return Known(self._plan.partitions, self._plan.layout.scheme, self._seen, pending)
 
-    def carried(self, figures: BatchFigures) -> str:
+    def carried(self, figures: BatchFigures, folded: Folded) -> str:
         """Returns the numbering that the batch's publish records."""
-        return self.restarts.used().read(figures.newest_ms).to_json()
+        told, latest = figures.newest_told_ms, max(folded.latest_ms.values(), default=None)
+        is_hidden = told is not None and latest is not None and told > latest + LEEWAY_MS
+        is_ordered = not (is_hidden or folded.is_unordered)
+        newest = newest_after(folded.latest_ms, told, is_ordered=is_ordered)
+        return self.restarts.used().read(newest).to_json()
 
 
 def _highest_merged(plan: BatchPlan) -> Commit | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyspark.sql import Column as Expression
@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import OffsetRange
+from cdc_assets.changes.restarts import APART_MS
 from cdc_assets.merge.statements.observed import Observed
 
 _PARTITIONS: Final = 4
@@ -29,6 +30,9 @@ class Folded:
         highest_delete: highest position of a delete, hexadecimal; empty without deletes.
         newest: by partition the offset of the streamed change with the highest position, and
             whether it is a delete.
+        latest_ms: by partition the newest time that the source gave for them, in milliseconds.
+        is_unordered: whether in some partition this time is more than `APART_MS` after the time
+            of the change with the highest position.
     """
 
     frame: DataFrame
@@ -39,6 +43,8 @@ class Folded:
     highest: Mapping[int, str]
     highest_delete: str
     newest: Mapping[int, tuple[int, bool]]
+    latest_ms: Mapping[int, int] = field(default_factory=dict[int, int])
+    is_unordered: bool = False
 
 
 class Counted:
@@ -96,6 +102,7 @@ def _figures(is_mine: Expression) -> Iterator[Expression]:
     is_delete, position = F.col("op") == "d", F.col("position")
     # An update that changes the key is a delete and a create at one position.
     place = mine(F.when(F.col("ts").isNotNull(), F.struct("position", (~is_delete).alias("row"))))
+    told = F.when(F.col("told_ms").isNotNull(), position)
     yield F.count_if(is_mine).alias("keys")
     yield F.count_if(is_mine & is_delete).alias("deletes")
     yield F.count_if(is_mine & F.col("partial")).alias("partial")
@@ -104,6 +111,8 @@ def _figures(is_mine: Expression) -> Iterator[Expression]:
     yield F.hex(F.max(mine(F.when(is_delete, position)))).alias("highest_delete")
     yield F.max_by("offset", place).alias("newest")
     yield F.max_by(is_delete, place).alias("newest_is_delete")
+    yield F.max(mine(F.col("told_ms"))).alias("latest")
+    yield F.max_by("told_ms", mine(told)).alias("at_highest")
 
 
 def summarized(newest: DataFrame, rows: Sequence[Row | Mapping[str, Any]]) -> Folded:
@@ -121,4 +130,10 @@ def summarized(newest: DataFrame, rows: Sequence[Row | Mapping[str, Any]]) -> Fo
             for row in rows
             if row["newest"] is not None
         },
+        latest_ms={row["partition"]: row["latest"] for row in rows if row["latest"] is not None},
+        is_unordered=any(
+            row["latest"] > row["at_highest"] + APART_MS
+            for row in rows
+            if row["latest"] is not None
+        ),
     )

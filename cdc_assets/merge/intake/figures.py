@@ -35,9 +35,10 @@ class BatchFigures:
         others: changes of other tables in the same topic; ``other_tables`` names some of them.
         has_strays: whether a record names another table, where a topic is read as one table's.
         suspicious: whether a record may be of a numbering that began again, see
-            `cdc_assets.merge.fold.restarts`; measured, like ``newest_ms``, only where that is
-            possible.
-        newest_ms: by partition the highest time that the source gave for a row, in milliseconds.
+            `cdc_assets.merge.fold.restarts`; measured, like ``newest_told_ms``, only where that
+            is possible.
+        newest_told_ms: the highest time that the source gave for a row, in milliseconds; None if it
+            gave none.
         key_schemas: of the records' keys, see `Format.key_schema`; empty if they were not watched.
         has_more_key_schemas: whether they may have others, too, which were not counted.
         max_read, min_floating: see `cdc_assets.changes.position`; None if there are none.
@@ -62,7 +63,7 @@ class BatchFigures:
     others: int
     other_tables: tuple[str, ...]
     suspicious: bool
-    newest_ms: Mapping[int, int]
+    newest_told_ms: int | None
     max_read: int | None
     min_floating: int | None
     has_strays: bool = False

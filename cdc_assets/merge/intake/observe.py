@@ -46,9 +46,7 @@ FEW_SCHEMAS: Final = 16
 """So many schemas of keys are told at most."""
 _MOST_SCHEMAS: Final = 1 << 10
 _AGES: Final = 100_000
-_ONLY_OBSERVED: Final = (
-    "kind", "unlike", "paired", "pair", "suspicious", "counts", "commit", "key_schema", "begins",
-)  # fmt: skip
+_ONLY_OBSERVED: Final = ("kind", "unlike", "paired", "pair", "suspicious", "key_schema", "begins")
 _UNTIMED: Final = _AGES - 1
 
 
@@ -128,11 +126,11 @@ class BatchObserver:
             kind.cast("int").alias("kind"),
             _unlike(self._pardoned).alias("unlike"),
             F.when(~self._ends_range(), F.col("pair")).alias("paired"),
-            *(self._watch.columns() if self._watch else ()),
+            *([self._watch.suspicion().alias("suspicious")] if self._watch else []),
         )
         if self.also.snapshot:
             prepared = prepared.withColumn("begins", self._begins_range())
-        watched = self._watch.metrics() if self._watch else ()
+        watched = _watched() if self._watch else []
         others = [_other_tables()] if self.also.others else []
         of_keys = _key_schemas(self.also) if self.also.key_schemas else []
         begun = _begun() if self.also.snapshot else []
@@ -172,7 +170,6 @@ class BatchObserver:
             raise TransientError(
                 what, where=f"topic={self._topic}", remedy="lower batch.max_records"
             )
-        course = got.get("course") or ()
         by_op: Counter[str] = Counter()
         ages: Counter[int] = Counter()
         for kind, count in kinds.items():
@@ -200,12 +197,8 @@ class BatchObserver:
             others=by_op[OTHER],
             other_tables=_named(got.get("other_tables")),
             has_strays=got.get("stray") is not None,
-            suspicious=bool(got.get("suspicious")) or any(each["goes_back"] for each in course),
-            newest_ms={
-                each["partition"]: each["newest_ms"]
-                for each in course
-                if each["newest_ms"] is not None
-            },
+            suspicious=bool(got.get("suspicious")),
+            newest_told_ms=got.get("newest_told_ms"),
             max_read=got["max_read"],
             min_floating=got["min_floating"],
             begun_at_start=self._begun_at_start(got),
@@ -262,6 +255,12 @@ def _metrics() -> list[Expression]:
         F.max("read_lsn").alias("max_read"),
         F.min("floating_lsn").alias("min_floating"),
     ]
+
+
+def _watched() -> list[Expression]:
+    """Returns the metrics that `cdc_assets.merge.fold.restarts` needs."""
+    told_ms = F.when(F.col("op") != "t", F.col("told_ms"))
+    return [F.max("suspicious").alias("suspicious"), F.max(told_ms).alias("newest_told_ms")]
 
 
 def _begun() -> list[Expression]:

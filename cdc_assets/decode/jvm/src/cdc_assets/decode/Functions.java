@@ -19,8 +19,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * document, as Spark writes it in JSON. Their argument is the bytes of a document, which has the
  * type itself, or in its field ``payload``. See {@link JsonReader}.
  *
- * <p>``canal.packets``: see {@link Packets}. ``build``: see {@link Build}. ``course``: see
- * {@link Course}.
+ * <p>``canal.packets``: see {@link Packets}. ``build``: see {@link Build}. ``goes_back``:
+ * see {@link GoesBack}.
  */
 public final class Functions implements FunctionCatalog {
     private String name;
@@ -48,8 +48,8 @@ public final class Functions implements FunctionCatalog {
             case "payload" -> unbound(() -> new JsonReader(DataType.fromJson(function), true));
             case "canal" -> named("packets", identifier, Packets::new);
             case "" ->
-                    identifier.name().equals("course")
-                            ? unbound(Course::new)
+                    identifier.name().equals("goes_back")
+                            ? unbound(GoesBack::new)
                             : named("build", identifier, Build::new);
             default -> throw new NoSuchFunctionException(identifier);
         };
