@@ -57,7 +57,10 @@ def _position(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expr
     order, state, offset = spec.order, spec.state, F.col("offset")
     line = F.col("first") + F.col("line") if fmt.has_packets else F.col("line")
     place = F.shiftleft(offset, LINE_BITS) + line if fmt.has_many_rows else offset
-    placed = Placed(envelope.source, envelope.is_read, F.col("partition"), offset, place)
+    parsed = F.lit(None) if envelope.parsed is None else envelope.parsed
+    placed = Placed(
+        envelope.source, envelope.is_read, F.col("partition"), offset, place, parsed
+    )  # fmt: skip
     read, floating = order.floor_columns(placed, state)
     # Truncates have no key: sent again, they may be in another partition.
     has_key = envelope.op != "t"

@@ -130,7 +130,7 @@ def _decoded(told: DataFrame, reading: Reading, specs: Sequence[ReadSpec]) -> Da
     envelopes = [fmt.envelope(F.col(name), spec) for name, spec in zip(names, specs, strict=True)]
     if fmt.has_many_tables or len(specs) > 1 or envelopes[-1].is_made:
         parsed, envelopes = _in_columns(parsed, envelopes)
-    parsed, envelopes = with_digits(parsed, envelopes, specs)
+    parsed, envelopes = with_digits(*_parsed(parsed, envelopes, specs), specs)
     changes = [change_of(each, spec, fmt) for each, spec in zip(envelopes, specs, strict=True)]
     named = {name: chosen(which, [each[name] for each in changes]) for name in changes[0]}
     if reading.has_writer:
@@ -171,6 +171,19 @@ def _in_columns(
         op, is_read, source = f"op{i}", f"is_read{i}", f"source{i}"
         found |= {op: each.op, is_read: each.is_read, source: each.source}
         kept.append(replace(each, op=F.col(op), is_read=F.col(is_read), source=F.col(source)))
+    return parsed.select("*", *(each.alias(name) for name, each in found.items())), kept
+
+
+def _parsed(
+    parsed: DataFrame, envelopes: Sequence[Envelope], specs: Sequence[ReadSpec]
+) -> tuple[DataFrame, list[Envelope]]:
+    """Adds columns with what orders parse of a source: positions use it a dozen times."""
+    found: dict[str, Expression] = {}
+    kept: list[Envelope] = []
+    for i, (each, spec) in enumerate(zip(envelopes, specs, strict=True)):
+        own, name = spec.order.parsed(each.source), f"parsed{i}"
+        found |= {} if own is None else {name: own}
+        kept.append(each if own is None else replace(each, parsed=F.col(name)))
     return parsed.select("*", *(each.alias(name) for name, each in found.items())), kept
 
 

@@ -47,6 +47,7 @@ class Envelope:
         unknown, absent: names, of a row image: fields that the table does not have, and expected
             columns that are missing; NULL where there are none.
         is_made: whether ``source`` is assembled from several fields instead of being one.
+        parsed: a column with `Order.parsed` of ``source``; None if its order parses nothing.
     """
 
     op: Expression
@@ -63,6 +64,7 @@ class Envelope:
     unknown: Expression
     absent: Expression
     is_made: bool = False
+    parsed: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,26 +40,33 @@ class Accounts:
 
     world: World
     config: ReplicationConfig
+    source: str = SOURCE
 
     @property
     def topic(self) -> str:
         """Where its changes are."""
-        return f"{SOURCE}.public.{TABLE}"
+        return f"{self.source}.public.{TABLE}"
 
     def entry(self, copy: str) -> TableEntry:
         """The same table and topic with a lake table of its own."""
-        name = TableName(SOURCE, "public", TABLE)
-        return TableEntry(name, self.topic, LakeName(copy, TABLE), datetime.now(UTC))
+        name = TableName(self.source, "public", TABLE)
+        return TableEntry(name, self.topic, LakeName(f"{self.source}_{copy}", TABLE), datetime.now(UTC))
 
     def drain(self, copy: str) -> list[BatchResult]:
         """Merge all that the topic holds and the copy has not."""
         return drain(self.world, self.config, self.entry(copy))
 
+    def in_batches(self, size: int) -> ReplicationConfig:
+        """The configuration with batches of so many records at most."""
+        (source,) = self.config.sources.values()
+        batch = source.batch.model_copy(update={"max_records": size})
+        smaller = source.model_copy(update={"batch": batch})
+        return self.config.model_copy(update={"sources": {self.source: smaller}})
+
     def warm_up(self) -> None:
         """Merge a part of the topic, so that Spark has compiled what will be measured."""
         size = max(1, self.world.scale.rows // 10)
-        small = self.world.config(SOURCE, [TABLE], batch={"max_records": size})
-        replicator = Replicator(small, lambda: self.world.session)
+        replicator = Replicator(self.in_batches(size), lambda: self.world.session)
         batches = replicator.drain(
             self.entry("warm_up"), window=None, run_id="bench", budget_seconds=600
         )

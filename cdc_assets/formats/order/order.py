@@ -57,6 +57,7 @@ class Placed:
         is_read: whether the change is a row of a snapshot.
         partition, offset: in Kafka.
         place: the position's last number, which follows the offsets of the partition.
+        parsed: `Order.parsed` of the source; NULL if the order parses nothing.
     """
 
     source: Expression
@@ -64,6 +65,7 @@ class Placed:
     partition: Expression
     offset: Expression
     place: Expression
+    parsed: Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,10 @@ class Order:
     def fields(self) -> tuple[StructField, ...]:
         """The fields to parse of ``source``, beside ``ts_ms``, ``ts_us``, ``snapshot``."""
         return tuple(StructField(name, kind()) for name, kind in self.types.items())
+
+    def parsed(self, source: Expression) -> Expression | None:
+        """Returns what positions are made of, parsed from a source; None if nothing is parsed."""
+        return None
 
     def numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
         """Returns the numbers of the position, as many as ``scheme.numbers``."""

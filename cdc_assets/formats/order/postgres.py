@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType
 
 from cdc_assets.changes.position import Scheme, epoch_bits
+from cdc_assets.decode import CATALOG
 from cdc_assets.formats.flat import after, stepped
 from cdc_assets.formats.order.order import (
     Order,
@@ -34,6 +35,10 @@ class PostgresOrder(Order):
     tells_changes = True
     has_floors = True
 
+    def parsed(self, source: Expression) -> Expression:
+        """Returns ``struct<last_commit, lsn>`` of ``source.sequence``: ``jvm/src``, ``Lsns``."""
+        return F.call_function(f"{CATALOG}.lsns", source.getField("sequence"))
+
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
         """Returns last commit, lifted to the read floor, and LSN.
 
@@ -41,10 +46,8 @@ class PostgresOrder(Order):
         the second is 0 in a snapshot's row.
         """
         source, is_read = placed.source, placed.is_read
-        sequence = source.getField("sequence")
-        second = F.regexp_extract(sequence, '"([0-9]+)"\\]$', 1).try_cast("bigint")
-        lsn = F.coalesce(source.getField("lsn"), second)
-        commit, none = _last_commit(source), F.lit(0).cast("bigint")
+        lsn = F.coalesce(source.getField("lsn"), placed.parsed.getField("lsn"))
+        commit, none = _last_commit(placed), F.lit(0).cast("bigint")
         is_complete = is_read & ~is_incremental(source)
         follows = F.when(is_complete, lsn).otherwise(F.coalesce(commit, lsn))
         first = in_epoch(self.scheme, epoch_of(placed, state), follows)
@@ -72,19 +75,18 @@ class PostgresOrder(Order):
         """
         epoch = epoch_of(placed, OrderState(epochs=state.epochs))
         lsn = in_epoch(self.scheme, epoch, placed.source.getField("lsn"))
-        no_commit = _last_commit(placed.source).isNull()
+        no_commit = _last_commit(placed).isNull()
         return F.when(placed.is_read, lsn), F.when(~placed.is_read & no_commit, lsn)
 
     def may_witness(self, placed: Placed) -> Expression:
         """Excludes a change without a last commit: it is ordered by its own LSN."""
-        has_commit = placed.is_read | _last_commit(placed.source).isNotNull()
+        has_commit = placed.is_read | _last_commit(placed).isNotNull()
         return super().may_witness(placed) & has_commit
 
     def floats(self, placed: Placed) -> Expression:
         """Excludes a connector that never gives a last commit: each of its changes would float."""
-        source = placed.source
-        is_told = source.getField("sequence").isNotNull()
-        return ~placed.is_read & _last_commit(source).isNull() & is_told
+        is_told = placed.parsed.isNotNull()
+        return ~placed.is_read & _last_commit(placed).isNull() & is_told
 
     def is_late_read(self, placed: Placed) -> Expression:
         """Adds rows of any ad-hoc snapshot: with a last commit, and read after it."""
@@ -101,7 +103,5 @@ def _floor(placed: Placed, state: OrderState) -> Expression:
     return F.coalesce(found, F.lit(lowest).cast("bigint"))
 
 
-def _last_commit(source: Expression) -> Expression:
-    sequence = source.getField("sequence")
-    first = F.substring_index(F.substring(sequence, 3, 40), '"', 1)
-    return F.when(sequence.startswith('["'), first).try_cast("bigint")
+def _last_commit(placed: Placed) -> Expression:
+    return placed.parsed.getField("last_commit")

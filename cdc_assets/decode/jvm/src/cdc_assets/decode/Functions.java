@@ -1,6 +1,7 @@
 package cdc_assets.decode;
 
 import cdc_assets.decode.canal.Packets;
+import java.util.Map;
 import java.util.function.Supplier;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
@@ -20,9 +21,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * type itself, or in its field ``payload``. See {@link JsonReader}.
  *
  * <p>``canal.packets``: see {@link Packets}. ``build``: see {@link Build}. ``goes_back``:
- * see {@link GoesBack}.
+ * see {@link GoesBack}. ``lsns``: see {@link Lsns}.
  */
 public final class Functions implements FunctionCatalog {
+    private static final Map<String, Supplier<BoundFunction>> OTHERS =
+            Map.of("build", Build::new, "goes_back", GoesBack::new, "lsns", Lsns::new);
+
     private String name;
 
     @Override
@@ -46,19 +50,17 @@ public final class Functions implements FunctionCatalog {
         return switch (String.join(".", identifier.namespace())) {
             case "json" -> unbound(() -> new JsonReader(DataType.fromJson(function), false));
             case "payload" -> unbound(() -> new JsonReader(DataType.fromJson(function), true));
-            case "canal" -> named("packets", identifier, Packets::new);
-            case "" ->
-                    identifier.name().equals("goes_back")
-                            ? unbound(GoesBack::new)
-                            : named("build", identifier, Build::new);
+            case "canal" -> named(identifier, Map.of("packets", Packets::new));
+            case "" -> named(identifier, OTHERS);
             default -> throw new NoSuchFunctionException(identifier);
         };
     }
 
     private static UnboundFunction named(
-            String name, Identifier identifier, Supplier<BoundFunction> made)
+            Identifier identifier, Map<String, Supplier<BoundFunction>> functions)
             throws NoSuchFunctionException {
-        if (!identifier.name().equals(name)) {
+        Supplier<BoundFunction> made = functions.get(identifier.name());
+        if (made == null) {
             throw new NoSuchFunctionException(identifier);
         }
         return unbound(made);
