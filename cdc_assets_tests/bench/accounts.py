@@ -50,7 +50,9 @@ class Accounts:
     def entry(self, copy: str) -> TableEntry:
         """The same table and topic with a lake table of its own."""
         name = TableName(self.source, "public", TABLE)
-        return TableEntry(name, self.topic, LakeName(f"{self.source}_{copy}", TABLE), datetime.now(UTC))
+        return TableEntry(
+            name, self.topic, LakeName(f"{self.source}_{copy}", TABLE), datetime.now(UTC)
+        )
 
     def drain(self, copy: str) -> list[BatchResult]:
         """Merge all that the topic holds and the copy has not."""

@@ -152,7 +152,7 @@ def _interleaved(world: World, inline: Backlog) -> Backlog:
     """The same records in the same partitions, half of them as if a column had been added."""
     topic = f"bench_two.public.{TABLE}"
     if not world.records(topic):
-        _make(world, topic, _each_other_wider(world, inline.topic))
+        make_topic(world, topic, _each_other_wider(world, inline.topic))
     config = world.config("bench_two", [TABLE], database=None)
     return Backlog(world, config, TableName("bench_two", "public", TABLE), topic)
 
@@ -179,7 +179,7 @@ def _by_canal(accounts: Accounts) -> Backlog:
     """What Canal would write of the same rows, into as many partitions."""
     world, topic = accounts.world, f"bench_canal.public.{TABLE}"
     if not world.records(topic):
-        _make(world, topic, _in_messages(accounts))
+        make_topic(world, topic, _in_messages(accounts))
     keys = {"topics": {"include": [r"bench_canal\..*"]}, "format": "canal-json", "database": None}
     config = world.config("bench_canal", [TABLE], **keys)
     return Backlog(world, config, TableName("bench_canal", "public", TABLE), topic)
@@ -194,7 +194,8 @@ def _start_registry(world: World) -> bool:
     return world.stack.up(["registry"]).ready
 
 
-def _make(world: World, topic: str, records: Iterable[Produced]) -> None:
+def make_topic(world: World, topic: str, records: Iterable[Produced]) -> None:
+    """Create a topic of four partitions with these records."""
     world.say(f"making {topic}")
     producer = Producer({"bootstrap.servers": world.stack.kafka.address, "linger.ms": 50})
     admin = AdminClient({"bootstrap.servers": world.stack.kafka.address})

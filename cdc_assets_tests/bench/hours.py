@@ -18,7 +18,14 @@ from cdc_assets.lake import Lake
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets_tests.bench.figures import Figures, of_table
-from cdc_assets_tests.bench.latency import Live, daemon, dagster_roles, load, prepare
+from cdc_assets_tests.bench.latency import (
+    Live,
+    configured,
+    daemon,
+    dagster_roles,
+    load,
+    prepare,
+)
 from cdc_assets_tests.bench.meter import Roles
 from cdc_assets_tests.bench.world import World
 
@@ -33,9 +40,10 @@ SHOWN: Final = ("Spark server", RUNS, "Kafka", "Connect")
 
 def measure(world: World) -> Iterator[Figures]:
     """Samples, then slopes over all of them but the first eighth."""
-    config = prepare(world)
+    prepare(world)
+    config = configured(world)
     with daemon(world, config) as dagster:
-        live = Live(world, config)
+        live = Live(world, config, dagster)
         live.wait_until_filled()
         with load(world):
             live.warm_up()

@@ -11,11 +11,8 @@ import random
 from collections.abc import Iterator
 from typing import Any, Final
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
-
 from cdc_assets_tests.bench.accounts import TABLE, Accounts
+from cdc_assets_tests.bench.formats import Produced, make_topic
 from cdc_assets_tests.bench.world import World
 
 SOURCE: Final = "bench_log"
@@ -32,26 +29,11 @@ def prepare_log_events(world: World) -> Accounts:
     config = world.config(SOURCE, [TABLE], database=None, tables={f"public.{TABLE}": table})
     accounts = Accounts(world, config, SOURCE)
     if not world.records(accounts.topic):
-        world.say(f"making {accounts.topic}")
-        _produce(accounts)
+        make_topic(world, accounts.topic, _records(world))
     return accounts
 
 
-def _produce(accounts: Accounts) -> None:
-    world, topic = accounts.world, accounts.topic
-    address = {"bootstrap.servers": world.stack.kafka.address}
-    admin = AdminClient(address)
-    for made in admin.create_topics([NewTopic(topic, _PARTITIONS, 1)]).values():
-        made.result(30)
-    producer = Producer({**address, "linger.ms": 50})
-    for aid, event in _events(world):
-        while len(producer) > 50_000:
-            producer.poll(0.1)
-        producer.produce(topic, json.dumps(event), f'{{"aid":{aid}}}', aid % _PARTITIONS)
-    assert producer.flush(60) == 0
-
-
-def _events(world: World) -> Iterator[tuple[int, dict[str, Any]]]:
+def _records(world: World) -> Iterator[Produced]:
     rows, updates = world.scale.rows, world.scale.updates
     drawn = random.Random(42)
     fillers = [f"{drawn.getrandbits(32):08x}" * 10 + "abcd" for _ in range(_FILLERS)]
@@ -62,7 +44,9 @@ def _events(world: World) -> Iterator[tuple[int, dict[str, Any]]]:
             "aid": aid, "bid": aid % 10, "abalance": balance, "filler": fillers[aid % _FILLERS],
         }  # fmt: skip
         at = _BEGIN_US + _SPAN_US * number // len(keys)
-        yield aid, _event("c" if number < rows else "u", after, 1_000 + 8 * number, at)
+        event = _event("c" if number < rows else "u", after, 1_000 + 8 * number, at)
+        key = f'{{"aid":{aid}}}'.encode()
+        yield Produced(aid % _PARTITIONS, json.dumps(event, separators=(",", ":")).encode(), key)
 
 
 def _event(op: str, after: dict[str, Any], lsn: int, us: int) -> dict[str, Any]:

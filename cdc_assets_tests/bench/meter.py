@@ -34,11 +34,12 @@ class Meter:
 
     def take(self, work: Callable[[], object]) -> Taken:
         """Do it, once."""
-        cpu, started = self._cpu_seconds(), time.perf_counter()
+        cpu, started = self.cpu_seconds(), time.perf_counter()
         work()
-        return Taken(time.perf_counter() - started, self._cpu_seconds() - cpu)
+        return Taken(time.perf_counter() - started, self.cpu_seconds() - cpu)
 
-    def _cpu_seconds(self) -> float:
+    def cpu_seconds(self) -> float:
+        """What the server has taken since its start."""
         times = self._process.cpu_times()
         return times.user + times.system
 
