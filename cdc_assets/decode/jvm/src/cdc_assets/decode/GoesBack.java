@@ -151,4 +151,14 @@ public final class GoesBack implements ScalarFunction<Boolean> {
         }
         return seen;
     }
+
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof GoesBack;
+    }
+
+    @Override
+    public int hashCode() {
+        return GoesBack.class.hashCode();
+    }
 }

@@ -88,4 +88,14 @@ public final class Lsns implements ScalarFunction<InternalRow> {
         }
         return isNegative ? -found : found;
     }
+
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof Lsns;
+    }
+
+    @Override
+    public int hashCode() {
+        return Lsns.class.hashCode();
+    }
 }
