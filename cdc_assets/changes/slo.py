@@ -230,13 +230,11 @@ def pace_of(target: SloTarget, budget_left: float) -> Pace:
         budget_left: see `SloReport`.
     """
     most, left = target.within_seconds / _SHARE, min(1.0, max(0.0, budget_left))
-    least = min(_LEAST_SECONDS, most)
-    if most * left > least:
-        spent = f", {left:.0%} of the error budget is left" if left < 1 else ""
-        return Pace(most * left, f"a quarter of {target.within_seconds:g} s{spent}")
-    if left < 1:
-        return Pace(least, f"only {left:.0%} of the error budget is left")
-    return Pace(least, f"the promise is {target.within_seconds:g} s")
+    why = f"a quarter of {target.within_seconds:g} s"
+    if left == 1 or most <= _LEAST_SECONDS:
+        return Pace(most, why)
+    why = f"less than {why}, as {left:.0%} of the error budget is left"
+    return Pace(max(_LEAST_SECONDS, most * left), why)
 
 
 def burn_rate(

@@ -230,12 +230,12 @@ def _of_writers(named: Mapping[str, Expression], reading: Reading) -> dict[str, 
 def _judged(named: DataFrame, spec: ReadSpec) -> DataFrame:
     """Adds the results that depend on several parts of a change."""
     any_unset = any_of(F.col("unset").getField(name) for name in spec.unset_able)
+    reject = F.coalesce("reject", *unplaced(spec))
     judged = named.withColumns(
         {
-            "reject": F.coalesce("reject", *unplaced(spec)),
+            "reject": reject,
             "in_doubt": ((F.col("op") == "c") | has_moved()) & any_unset,
+            **{each: F.when(reject.isNull(), F.col(each)) for each in ("unknown", "absent")},
         }
     )
-    mergeable = F.col("reject").isNull()
-    names = {each: F.when(mergeable, F.col(each)) for each in ("unknown", "absent")}
-    return with_existing(judged.withColumns(names), spec).drop("is_late_read")
+    return with_existing(judged, spec).drop("is_late_read")

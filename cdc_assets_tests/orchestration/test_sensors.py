@@ -310,6 +310,8 @@ class TestReplicationSlo:
         assert slo.metadata["changes"].value == 1
         assert slo.metadata["lag_changes"].value == 0
         assert slo.metadata["error_budget_left"].value == 1.0
+        assert slo.metadata["merged_every_seconds"].value == 6.0
+        assert "merged every 6 s: runs.every_seconds" in (slo.description or "")
 
     def test_changes_that_wait_too_long_break_the_promise(
         self, world: World, instance: dg.DagsterInstance

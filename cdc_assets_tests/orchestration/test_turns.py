@@ -314,6 +314,7 @@ def test_a_few_changes_wait_and_many_do_not() -> None:
         (3600, 1, 900),
         (8, 1, 2),
         (8, -1, 2),
+        (24, 0.5, 6),
     ],
 )
 def test_the_promise_says_how_often_a_table_is_merged(

@@ -127,9 +127,8 @@ class BatchObserver:
             _unlike(self._pardoned).alias("unlike"),
             F.when(~self._ends_range(), F.col("pair")).alias("paired"),
             *([self._watch.suspicion().alias("suspicious")] if self._watch else []),
+            *([self._begins_range().alias("begins")] if self.also.snapshot else []),
         )
-        if self.also.snapshot:
-            prepared = prepared.withColumn("begins", self._begins_range())
         watched = _watched() if self._watch else []
         others = [_other_tables()] if self.also.others else []
         of_keys = _key_schemas(self.also) if self.also.key_schemas else []

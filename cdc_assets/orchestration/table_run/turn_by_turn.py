@@ -110,7 +110,7 @@ class TurnByTurn:
             if hold is not None:
                 has_moved = hold.has_moved(ends) or step.services.clock() >= hold.stops_at
                 return runs.wait(1 if has_moved else 0, rested, pace)
-            return runs.wait(self.unread, rested, pace)
+            return runs.wait(runs.many_changes if is_gone else self.unread, rested, pace)
 
         return step.turns.rest(step.name, {topic, *(hold.log_end if hold else ())}, due_in)
 
