@@ -128,9 +128,9 @@ def _decoded(told: DataFrame, reading: Reading, specs: Sequence[ReadSpec]) -> Da
         parsed = _lines(parsed, fmt, _with_all(specs))
     names = ("document0" if fmt.has_many_rows else f"document{i}" for i in range(len(specs)))
     envelopes = [fmt.envelope(F.col(name), spec) for name, spec in zip(names, specs, strict=True)]
-    if fmt.has_many_tables or len(specs) > 1 or envelopes[-1].is_made:
-        parsed, envelopes = _in_columns(parsed, envelopes)
-    parsed, envelopes = with_digits(*_parsed(parsed, envelopes, specs), specs)
+    is_deep = fmt.has_many_tables or len(specs) > 1 or envelopes[-1].is_made
+    parsed, envelopes = _in_columns(parsed, envelopes, specs, with_sources=is_deep)
+    parsed, envelopes = with_digits(parsed, envelopes, specs)
     changes = [change_of(each, spec, fmt) for each, spec in zip(envelopes, specs, strict=True)]
     named = {name: chosen(which, [each[name] for each in changes]) for name in changes[0]}
     if reading.has_writer:
@@ -154,36 +154,38 @@ def _lines(parsed: DataFrame, fmt: Format, spec: ReadSpec) -> DataFrame:
 
 
 def _in_columns(
-    parsed: DataFrame, envelopes: Sequence[Envelope]
+    parsed: DataFrame,
+    envelopes: Sequence[Envelope],
+    specs: Sequence[ReadSpec],
+    *,
+    with_sources: bool,
 ) -> tuple[DataFrame, list[Envelope]]:
     """Puts expressions that nearly all parts of a change use into columns, computed once each.
 
     With several schemas each part is a choice, and Spark finds no common subexpressions in choices.
-    With one schema it does, and is faster by itself.
+    With one schema it does, and is faster by itself where an order parses nothing.
 
     Expressions for the source are deep where they parse text, and would deepen everything that uses
     them, see `cdc_assets.formats.flat`; so would the names of other tables. Where the source is
     assembled from many fields, the plan is fifteen times as large without this.
+
+    Args:
+        parsed: the records with their documents.
+        envelopes: of the documents.
+        specs: of each.
+        with_sources: whether sources are deep, or choices.
     """
+    owns = [s.order.parsed(each.source) for each, s in zip(envelopes, specs, strict=True)]
+    if not with_sources and all(own is None for own in owns):
+        return parsed, [*envelopes]
     found: dict[str, Expression] = {}
     kept: list[Envelope] = []
-    for i, each in enumerate(envelopes):
-        op, is_read, source = f"op{i}", f"is_read{i}", f"source{i}"
-        found |= {op: each.op, is_read: each.is_read, source: each.source}
-        kept.append(replace(each, op=F.col(op), is_read=F.col(is_read), source=F.col(source)))
-    return parsed.select("*", *(each.alias(name) for name, each in found.items())), kept
-
-
-def _parsed(
-    parsed: DataFrame, envelopes: Sequence[Envelope], specs: Sequence[ReadSpec]
-) -> tuple[DataFrame, list[Envelope]]:
-    """Adds columns with what orders parse of a source: positions use it a dozen times."""
-    found: dict[str, Expression] = {}
-    kept: list[Envelope] = []
-    for i, (each, spec) in enumerate(zip(envelopes, specs, strict=True)):
-        own, name = spec.order.parsed(each.source), f"parsed{i}"
-        found |= {} if own is None else {name: own}
-        kept.append(each if own is None else replace(each, parsed=F.col(name)))
+    for i, (each, own) in enumerate(zip(envelopes, owns, strict=True)):
+        mine = {"op": each.op, "is_read": each.is_read}
+        mine |= {"source": each.source} if with_sources else {}
+        mine |= {} if own is None else {"parsed": own}
+        found |= {f"{name}{i}": made for name, made in mine.items()}
+        kept.append(replace(each, **{name: F.col(f"{name}{i}") for name in mine}))
     return parsed.select("*", *(each.alias(name) for name, each in found.items())), kept
 
 

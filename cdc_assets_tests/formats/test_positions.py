@@ -24,6 +24,7 @@ from cdc_assets.changes.position.sqlserver import sqlserver_lsn, sqlserver_posit
 from cdc_assets.changes.position.tidb import tidb_position
 from cdc_assets.changes.position.trail import trail_place, trail_position
 from cdc_assets.changes.position.yugabyte import yugabyte_op, yugabyte_position
+from cdc_assets.decode import SETTINGS
 from cdc_assets.formats.order import NUMBERS, OrderState, Placed, order_of
 from cdc_assets.formats.order.binlog import records_of
 from cdc_assets_tests.pipeline import Session
@@ -259,8 +260,13 @@ def parsed(spark: Session, scheme: Scheme, sources: list[Source]) -> DataFrame:
         )
         for source in sources
     ]
-    frame = spark().createDataFrame(rows, "text string, offset bigint, partition int")
-    return frame.select(F.from_json("text", shape).alias("source"), "offset", "partition")
+    session = spark()
+    for name, value in SETTINGS.items():
+        session.conf.set(name, value)
+    frame = session.createDataFrame(rows, "text string, offset bigint, partition int")
+    found = frame.select(F.from_json("text", shape).alias("source"), "offset", "partition")
+    own = order_of(scheme).parsed(F.col("source"))
+    return found.withColumn("parsed", F.lit(None) if own is None else own)
 
 
 def read_flag() -> Column:
@@ -269,7 +275,7 @@ def read_flag() -> Column:
 
 def as_placed() -> Placed:
     at = F.col("offset")
-    return Placed(F.col("source"), read_flag(), F.col("partition"), at, at)
+    return Placed(F.col("source"), read_flag(), F.col("partition"), at, at, F.col("parsed"))
 
 
 def made(frame: DataFrame, scheme: Scheme, epochs: Mapping[int, Any]) -> list[Row]:
