@@ -10,8 +10,9 @@ import org.apache.spark.sql.types.DataTypes;
 /**
  * A function for Spark: whether a record may be a witness of a restart, against the records of its
  * Kafka partition that the task has seen before it. Each task has a copy of the function, which
- * remembers them, and must see a partition's records in the order of their offsets; asked twice
- * for one record it says the same.
+ * remembers them, and must see a partition's records in the order of their offsets. Asked twice
+ * for one record it says the same, so that Spark may take it for deterministic: it refuses others
+ * in what a statement reads.
  *
  * <p>A witness is lower by commit than one before it, and newer by time than all before it that
  * were not lower themselves. The rule is that of {@code cdc_assets.changes.restarts}. No witness
@@ -79,11 +80,6 @@ public final class GoesBack implements ScalarFunction<Boolean> {
 
     @Override
     public boolean isResultNullable() {
-        return false;
-    }
-
-    @Override
-    public boolean isDeterministic() {
         return false;
     }
 
