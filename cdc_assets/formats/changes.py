@@ -84,6 +84,12 @@ class Reading:
         last = self.specs[-1]
         return self.format.writer(last.layout, last.table) is not None
 
+    @property
+    def is_in_order(self) -> bool:
+        """Whether one plan, and so one task, reads all of a partition's records that have rows."""
+        with_rows = sum(spec.has_rows for spec in self.specs)
+        return with_rows <= 1 or not self.has_writer or _is_small(self.specs)
+
 
 def decode(raw: DataFrame, reading: Reading) -> DataFrame:
     """Decodes changes from Kafka records, ``key value partition offset`` as from Spark's source.

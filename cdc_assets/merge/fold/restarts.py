@@ -133,9 +133,15 @@ class RestartWatch:
         of_record = contradicts | known.may_begin()
         return F.coalesce(F.col("reject").isNull() & of_record, F.lit(False))
 
-    def must_look(self, figures: BatchFigures, folded: Folded) -> bool:
-        """Returns whether the batch may hold a restart, according to its fold and its figures."""
-        is_possible = figures.suspicious or figures.by_op["t"] > 0
+    def must_look(self, figures: BatchFigures, folded: Folded, *, is_in_order: bool) -> bool:
+        """Returns whether the batch may hold a restart, according to its fold and its figures.
+
+        Args:
+            figures: of the batch.
+            folded: its fold.
+            is_in_order: whether `goes_back` has seen all records of a partition in their order.
+        """
+        is_possible = figures.suspicious or figures.by_op["t"] > 0 or not is_in_order
         return is_possible and not self._looked and bool(folded.highest)
 
     # ── the look itself ──────────────────────────────────────────────────────────────────

@@ -101,27 +101,41 @@ class BatchDecoder:
             parse_here: see `ReadSpec`; observing the changes has the same effect.
             tells_key_schema: see `ReadSpec`.
         """
+        spec = replace(
+            self._spec,
+            state=OrderState(floors, self.plan.epochs, self._firsts if raw is None else {}),
+            tombstone_keys=tombstone_keys,
+            parse_here=parse_here,
+            tells_key_schema=tells_key_schema,
+        )
+        read = decode(self.raw if raw is None else raw, self._reading(spec))
+        return in_shard(read, self.plan.entry.shard)
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether a task reads all of a partition's records in their order, see `Reading`."""
+        return self._reading(self._spec).is_in_order
+
+    @property
+    def _spec(self) -> ReadSpec:
+        """The spec of the table's own columns."""
         plan, table = self.plan, self.plan.schema.of_source
-        spec = ReadSpec(
+        return ReadSpec(
             schema=_by_any_name(table),
             layout=plan.layout,
             target=table,
             table=plan.entry.table,
             unset_able=self.unset_able,
-            state=OrderState(floors, plan.epochs, self._firsts if raw is None else {}),
-            tombstone_keys=tombstone_keys,
-            parse_here=parse_here,
-            tells_key_schema=tells_key_schema,
             may_lack=self.may_lack,
             records_reads=plan.mode is Mode.CHANGELOG,
             doubtful=frozenset(each.name for each in self.doubtful),
             homes=_differing(table.by_any_name),
             own=_own(plan.entry, self.format),
         )
+
+    def _reading(self, spec: ReadSpec) -> Reading:
         unreadable = tuple(each.number for each in self.writers.values() if each.schema is None)
-        specs = self._specs(spec)
-        reading = Reading(self.format, specs, unreadable)
-        return in_shard(decode(self.raw if raw is None else raw, reading), plan.entry.shard)
+        return Reading(self.format, self._specs(spec), unreadable)
 
     def _specs(self, spec: ReadSpec) -> tuple[ReadSpec, ...]:
         """Returns one spec for each group of schemas, and one for records without a schema.
