@@ -96,6 +96,32 @@ def test_both_numberings_in_the_first_batch_are_seen(pipeline: Make) -> None:
     assert names(made) == {}
 
 
+def test_numberings_of_two_schemas_that_two_plans_read_are_seen(pipeline: Make) -> None:
+    """Each plan reads the records of one schema, and sees none that goes back."""
+    wide = {f"c{n}": "same" for n in range(70)}
+    old = event("c", {"id": 1, "n": 1, **wide}, 900_500, commit=900_100, at_ms=AT_MS)
+    at_ms = AT_MS + 10 * MINUTE
+    restored = event("c", {"id": 2, "n": 2, **wide}, 1_000, commit=900, at_ms=at_ms)
+    start_stopped(pipeline, with_schema(old, "int32"), with_schema(restored, "int64"))
+
+
+def with_schema(message: Message, kind: str) -> Message:
+    """The message with its schema, in which ``n`` is of this kind."""
+    value, key = json.loads(message.value or b""), json.loads(message.key or b"")
+    kinds = {"id": "int64", "n": kind}
+    fields = [
+        {"field": name, "type": kinds.get(name, "string"), "optional": name != "id"}
+        for name in value["after"]
+    ]
+    image = {"type": "struct", "fields": fields, "optional": True, "field": "after"}
+    schema = {"type": "struct", "fields": [image], "name": "t.Envelope"}
+    of_key = {"type": "struct", "fields": [{"field": "id", "type": "int64"}]}
+    return Message(
+        json.dumps({"schema": of_key, "payload": key}).encode(),
+        json.dumps({"schema": schema, "payload": value}).encode(),
+    )
+
+
 def start_stopped(pipeline: Make, *messages: Message) -> Pipeline:
     made = pipeline()
     made.create_topic(TABLE)

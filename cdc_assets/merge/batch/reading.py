@@ -97,7 +97,7 @@ class Reader:
             plan.entry.topic,
             plan.ranges,
             self._means.clock(),
-            self._watch,
+            self._watch.suspicion() if self._watch else None,
             Watched(
                 others=decoder.format.has_many_tables,
                 strays=_may_stray(batch),

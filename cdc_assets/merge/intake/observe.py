@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
@@ -26,9 +26,6 @@ from cdc_assets.formats.spec import CONTROL, OTHER, ROW_OPS, STATEMENT, TOMBSTON
 from cdc_assets.merge.intake.figures import MOST_OTHERS, BatchFigures
 from cdc_assets.merge.plan.result import UnknownColumn
 from cdc_assets.merge.statements.observed import Observed
-
-if TYPE_CHECKING:
-    from cdc_assets.merge.fold.restarts import RestartWatch
 
 _REJECTED: Final = "rejected"
 _UNWRITTEN: Final = "of a new schema"
@@ -85,7 +82,7 @@ class BatchObserver:
         topic: str,
         ranges: Sequence[OffsetRange],
         asked_at: datetime,
-        watch: RestartWatch | None = None,
+        suspicious: Expression | None = None,
         watched: Watched = _USUAL,
         *,
         pardoned: Sequence[str] = (),
@@ -96,14 +93,15 @@ class BatchObserver:
             topic: of the batch.
             ranges: of the batch.
             asked_at: time that ages are measured against.
-            watch: notices what may be a restart; None if none is looked for.
+            suspicious: whether a record may show a restart of the source's positions; None if
+                none is looked for.
             watched: figures beside the usual ones.
             pardoned: columns, by their names in records, that records may lack.
         """
         self._pardoned = pardoned
         self.also = watched
         self._topic = topic
-        self._watch = watch
+        self._suspicious = suspicious
         self._ranges = ranges
         self._asked_at = asked_at
         self._observed = Observed("batch")
@@ -126,10 +124,10 @@ class BatchObserver:
             kind.cast("int").alias("kind"),
             _unlike(self._pardoned).alias("unlike"),
             F.when(~self._ends_range(), F.col("pair")).alias("paired"),
-            *([self._watch.suspicion().alias("suspicious")] if self._watch else []),
+            *([] if self._suspicious is None else [self._suspicious.alias("suspicious")]),
             *([self._begins_range().alias("begins")] if self.also.snapshot else []),
         )
-        watched = _watched() if self._watch else []
+        watched = [] if self._suspicious is None else _watched()
         others = [_other_tables()] if self.also.others else []
         of_keys = _key_schemas(self.also) if self.also.key_schemas else []
         begun = _begun() if self.also.snapshot else []
