@@ -10,6 +10,7 @@ import pytest
 from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.changes.restarts import Restarts
 from cdc_assets.merge.fold.restarts import RestartError
+from cdc_assets.merge.intake import read
 from cdc_assets.merge.statements import sql
 from cdc_assets.orchestration.restarted import run_accept_restart
 from cdc_assets.registry import RegistryFile
@@ -96,8 +97,11 @@ def test_both_numberings_in_the_first_batch_are_seen(pipeline: Make) -> None:
     assert names(made) == {}
 
 
-def test_numberings_of_two_schemas_that_two_plans_read_are_seen(pipeline: Make) -> None:
-    """Each plan reads the records of one schema, and sees none that goes back."""
+def test_numberings_of_two_schemas_that_two_plans_read_are_seen(
+    pipeline: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each task reads the records of one schema, and sees none that goes back."""
+    monkeypatch.setattr(read, "ONE_TASK", 0)
     wide = {f"c{n}": "same" for n in range(70)}
     old = event("c", {"id": 1, "n": 1, **wide}, 900_500, commit=900_100, at_ms=AT_MS)
     at_ms = AT_MS + 10 * MINUTE
