@@ -66,7 +66,7 @@ def begin_to_read(table: Pipeline, rebuild: Rebuild) -> None:
     lakes = Lakes(attempts.session, catalog, connections.lake, attempts.planner)
     entry = rebuild.entry_beside(standing.generation)
     work = BesideTable(lakes, entry, "test", lambda: datetime.now(UTC))
-    work.begin(standing.old, lambda schema: frozenset(each.name for each in schema.columns))
+    work.begin(standing.old, lambda schema: frozenset(c.name for c in schema.columns), None)
     assert work.progress.until is None
     again = BesideTable(lakes, entry, "test", lambda: datetime.now(UTC))
     assert again.state.properties == work.state.properties
