@@ -17,7 +17,6 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError
 
 from cdc_assets.devstack.java import find_java
-from cdc_assets.formats.debezium.records.keys import _NUMBER, _TEXT
 from cdc_assets.formats.scalar_values import _number
 from cdc_assets_tests import hostile
 from cdc_assets_tests.hostile import (
@@ -41,7 +40,6 @@ SECONDS = 20 if is_soak() else 5
 _TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6}0*)?"
 SAMPLES = {
     "cdc_assets.databases.mysql.type_text: f'{quote}{quote}|\\\\\\\\(.)'": [r"''|\\(.)"],
-    "cdc_assets.formats.debezium.records.keys: shape": [f"{_TEXT}|{_NUMBER}|^(?:true|false)\\z"],
     "cdc_assets.formats.scalar_values: _number(scale)": [_number(0), _number(6)],
     "cdc_assets.formats.values: f'^{date}T{time}(Z|[+-][0-9]{{2}}:[0-9]{{2}})\\\\z'": [
         rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T{_TIME}(Z|[+-][0-9]{{2}}:[0-9]{{2}})\z",

@@ -5,7 +5,7 @@ Spark finds it in a catalog of functions, whose names are the types that they re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from cdc_assets.decode.jar import CATALOG
@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 UNLIKE: Final = "__unlike"
 SORTED: Final = {"sorted": True}
 """Metadata of a text whose values may be objects: their fields are sorted by name."""
+ALONE: Final = "alone"
+"""Metadata of the only field of a key that may be the key itself: ``text`` or ``any`` scalar."""
 
 
 def read_json(document: Expression, kind: StructType, *, wrapped: bool = False) -> Expression:
     """Returns ``struct<payload, unreadable>``: the document, and why it cannot be read.
 
     ``payload`` is NULL for JSON's null, and for what is no JSON; ``unreadable`` is NULL for a
-    document that is as expected. A value that does not fit its type is NULL and makes the document
-    unreadable. Nothing raises on any bytes.
+    document that is as expected, and for none at all. A value that does not fit its type is NULL
+    and makes the document unreadable. What a converter writes around a value without a schema,
+    ``{"schema": null, "payload": …}``, is taken off. Nothing raises on any bytes.
 
     Args:
         document: bytes.
@@ -37,18 +40,47 @@ def read_json(document: Expression, kind: StructType, *, wrapped: bool = False) 
     return F.call_function(f"{CATALOG}.{namespace}.`{name}`", document)
 
 
-def compared(fields: Iterable[StructField]) -> StructType:
+def read_key(key: Expression, kind: StructType) -> Expression:
+    """Returns a record's key as a struct; NULL for one that is no such object in JSON.
+
+    A schema may be around it: ``schema`` as the first field, and a ``payload``. Nothing raises on
+    any bytes.
+
+    Args:
+        key: bytes.
+        kind: of the key; its only field may be `ALONE`.
+    """
+    from pyspark.sql import functions as F
+
+    return F.call_function(f"{CATALOG}.key.`{kind.json().replace('`', '``')}`", key)
+
+
+def compared(
+    fields: Iterable[StructField],
+    *,
+    known: Iterable[str] = (),
+    expected: Iterable[str] = (),
+    once: Mapping[str, str] | None = None,
+) -> StructType:
     """Returns a struct that also tells in `UNLIKE` how an object's fields differ from these.
 
-    That is ``struct<unknown: array<string>, missing: array<string>, twice: boolean>``: names that
-    are none of these, those of these that the object lacks, and whether a name is there twice. It
-    is NULL for an object with just these fields.
+    That is ``struct<unknown, missing, absent: array<string>, twice: boolean>``: names that are
+    neither these nor known, those of these that the object lacks, expected names that it lacks, and
+    whether a name is there twice. It is NULL for an object with just these fields, and for one with
+    these and known ones.
+
+    Args:
+        fields: that are read.
+        known: names of others that an object may have.
+        expected: names that an object should have.
+        once: present names by former ones: with either a name is not absent.
     """
     from pyspark.sql.types import ArrayType, BooleanType, StringType, StructField, StructType
 
     names = ArrayType(StringType())
-    unlike = StructType([
-        StructField("unknown", names), StructField("missing", names),
-        StructField("twice", BooleanType()),
-    ])  # fmt: skip
-    return StructType([*fields, StructField(UNLIKE, unlike)])
+    told = [StructField(name, names) for name in ("unknown", "missing", "absent")]
+    unlike = StructType([*told, StructField("twice", BooleanType())])
+    pairs = [name for pair in (once or {}).items() for name in pair]
+    lists = {"known": [*known], "expected": [*expected], "once": pairs}
+    counts = {name: each for name, each in lists.items() if each}
+    return StructType([*fields, StructField(UNLIKE, unlike, metadata=counts)])

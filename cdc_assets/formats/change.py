@@ -54,20 +54,14 @@ def _key_schema(spec: ReadSpec, fmt: Format) -> dict[str, Expression]:
 
 def _position(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expression]:
     """Returns the numbers of the position, and the inputs for floors, restarts and late reads."""
-    order, state, offset = spec.order, spec.state, F.col("offset")
-    line = F.col("first") + F.col("line") if fmt.has_packets else F.col("line")
-    place = F.shiftleft(offset, LINE_BITS) + line if fmt.has_many_rows else offset
-    parsed = F.lit(None) if envelope.parsed is None else envelope.parsed
-    placed = Placed(
-        envelope.source, envelope.is_read, F.col("partition"), offset, place, parsed
-    )  # fmt: skip
-    read, floating = order.floor_columns(placed, state)
+    order, placed = spec.order, placed_of(envelope, fmt)
+    read, floating = order.floor_columns(placed)
     # Truncates have no key: sent again, they may be in another partition.
     has_key = envelope.op != "t"
     counts_reads = spec.counts_rows and not spec.records_reads
     late = order.is_late_read(placed) if counts_reads else F.lit(False)
     return {
-        **dict(zip(NUMBERS, order.numbers(placed, state), strict=False)),
+        **dict(zip(NUMBERS, order.numbers(placed, spec.state), strict=False)),
         "read_lsn": read,
         "floating_lsn": floating,
         "told_ms": order.told_ms(envelope.source),
@@ -75,6 +69,15 @@ def _position(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expr
         "floats": order.floats(placed) & has_key,
         "is_late_read": late,
     }
+
+
+def placed_of(envelope: Envelope, fmt: Format) -> Placed:
+    """Returns the parts of a record from which its position is made."""
+    offset = F.col("offset")
+    line = F.col("first") + F.col("line") if fmt.has_packets else F.col("line")
+    place = F.shiftleft(offset, LINE_BITS) + line if fmt.has_many_rows else offset
+    source, partition = envelope.source, F.col("partition")
+    return Placed(source, envelope.is_read, partition, offset, place, envelope.placed)
 
 
 def _old_row(envelope: Envelope, spec: ReadSpec) -> Expression:

@@ -22,7 +22,8 @@ A decoded batch has one row for each change, and for each record that is none. I
 ``reject``            the reason why the record cannot be merged, without its values; NULL if it can
 ``other_table``       the table of a change of another table, whose ``op`` is ``other``
 ``is_unwritten``      whether the record has a schema that is not known yet
-``unknown``           fields of the row that the schema does not have; NULL if none was found
+``unknown``           fields of the row that the schema does not have; NULL if none was found.
+                      Like ``absent`` it says nothing of a record that cannot be merged
 ``told_ms``           the source's time of the commit, or of reading a snapshot's row
 ``may_witness``       whether the record comes in the order of commits, ``floats`` whether it is
                       of a connector's first transaction: see `cdc_assets.changes.restarts`
@@ -44,7 +45,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_assets.formats.by_table import opened
-from cdc_assets.formats.change import change_of
+from cdc_assets.formats.change import change_of, placed_of
 from cdc_assets.formats.choices import chosen, conditions_of, only_if
 from cdc_assets.formats.digits import with_digits
 from cdc_assets.formats.envelope import Envelope
@@ -135,7 +136,7 @@ def _decoded(told: DataFrame, reading: Reading, specs: Sequence[ReadSpec]) -> Da
     names = ("document0" if fmt.has_many_rows else f"document{i}" for i in range(len(specs)))
     envelopes = [fmt.envelope(F.col(name), spec) for name, spec in zip(names, specs, strict=True)]
     is_deep = fmt.has_many_tables or len(specs) > 1 or envelopes[-1].is_made
-    parsed, envelopes = _in_columns(parsed, envelopes, specs, with_sources=is_deep)
+    parsed, envelopes = _in_columns(parsed, envelopes, specs, fmt, with_sources=is_deep)
     parsed, envelopes = with_digits(parsed, envelopes, specs)
     changes = [change_of(each, spec, fmt) for each, spec in zip(envelopes, specs, strict=True)]
     named = {name: chosen(which, [each[name] for each in changes]) for name in changes[0]}
@@ -163,13 +164,14 @@ def _in_columns(
     parsed: DataFrame,
     envelopes: Sequence[Envelope],
     specs: Sequence[ReadSpec],
+    fmt: Format,
     *,
     with_sources: bool,
 ) -> tuple[DataFrame, list[Envelope]]:
     """Puts expressions that nearly all parts of a change use into columns, computed once each.
 
     With several schemas each part is a choice, and Spark finds no common subexpressions in choices.
-    With one schema it does, and is faster by itself where an order parses nothing.
+    With one schema it does, and is faster by itself where an order has no column.
 
     Expressions for the source are deep where they parse text, and would deepen everything that uses
     them, see `cdc_assets.formats.flat`; so would the names of other tables. Where the source is
@@ -179,9 +181,13 @@ def _in_columns(
         parsed: the records with their documents.
         envelopes: of the documents.
         specs: of each.
+        fmt: of the records.
         with_sources: whether sources are deep, or choices.
     """
-    owns = [s.order.parsed(each.source) for each, s in zip(envelopes, specs, strict=True)]
+    owns = [
+        spec.order.placed(placed_of(each, fmt), spec.state)
+        for each, spec in zip(envelopes, specs, strict=True)
+    ]
     if not with_sources and all(own is None for own in owns):
         return parsed, [*envelopes]
     found: dict[str, Expression] = {}
@@ -189,7 +195,7 @@ def _in_columns(
     for i, (each, own) in enumerate(zip(envelopes, owns, strict=True)):
         mine = {"op": each.op, "is_read": each.is_read}
         mine |= {"source": each.source} if with_sources else {}
-        mine |= {} if own is None else {"parsed": own}
+        mine |= {} if own is None else {"placed": own}
         found |= {f"{name}{i}": made for name, made in mine.items()}
         kept.append(replace(each, **{name: F.col(f"{name}{i}") for name in mine}))
     return parsed.select("*", *(each.alias(name) for name, each in found.items())), kept
@@ -243,7 +249,6 @@ def _judged(named: DataFrame, spec: ReadSpec) -> DataFrame:
         {
             "reject": reject,
             "in_doubt": ((F.col("op") == "c") | has_moved()) & any_unset,
-            **{each: F.when(reject.isNull(), F.col(each)) for each in ("unknown", "absent")},
         }
     )
     return with_existing(judged, spec).drop("is_late_read")

@@ -47,7 +47,7 @@ class Envelope:
         unknown, absent: names, of a row image: fields that the table does not have, and expected
             columns that are missing; NULL where there are none.
         is_made: whether ``source`` is assembled from several fields instead of being one.
-        parsed: a column with `Order.parsed` of ``source``; None if its order parses nothing.
+        placed: a column with what its order tells of it, see `Order.placed`; None for nothing.
     """
 
     op: Expression
@@ -64,7 +64,7 @@ class Envelope:
     unknown: Expression
     absent: Expression
     is_made: bool = False
-    parsed: Expression | None = None
+    placed: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,16 @@ from pyspark.sql.types import StringType, StructField
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.decode import SORTED, compared
-from cdc_assets.formats.envelope import Image, if_any
+from cdc_assets.formats.envelope import Image
 from cdc_assets.formats.flat import any_of
-from cdc_assets.formats.lacking import named_now, texts
-from cdc_assets.formats.record_json import NOT_KEPT, PAYLOAD, parsed, unlike, unread
+from cdc_assets.formats.record_json import (
+    NOT_KEPT,
+    PAYLOAD,
+    compared_with,
+    parsed,
+    unlike,
+    unread,
+)
 from cdc_assets.formats.spec import ReadSpec
 from cdc_assets.formats.values import wire_type
 from cdc_assets.schema.types import Column, Primitive, Wire
@@ -32,7 +38,9 @@ def message_of(
         spec: the table's.
     """
     fields = (StructField(name, StringType()) for name in beside)
-    images = (StructField(name, compared(map(_field, each))) for name, each in columns.items())
+    images = (
+        StructField(name, compared_with(map(_field, each), spec)) for name, each in columns.items()
+    )
     return parsed(compared([*fields, *images]), spec)
 
 
@@ -55,18 +63,6 @@ def image_of(document: Expression, name: str) -> Image:
         return F.when(~F.is_variant_null(found), found) if column.wire is Wire.JSON else found
 
     return Image(image.isNotNull(), value)
-
-
-def lacking(names: Expression, spec: ReadSpec) -> Expression:
-    """Returns the expected columns that are not among these names; NULL if all are."""
-    lacks = F.array_except(texts(spec.expected), named_now(names, spec))
-    return F.when(F.size(lacks) > 0, lacks)
-
-
-def strange(names: Expression, spec: ReadSpec) -> Expression:
-    """Returns the fields that the table does not have; NULL if there are none."""
-    known = texts((*spec.schema.names, *spec.target.left_out))
-    return if_any(F.array_except(names, known))
 
 
 def rejection(document: Expression, images: Iterable[str]) -> Expression:

@@ -20,14 +20,6 @@ def lacks(spec: ReadSpec) -> Expression:
     return F.when(F.size(of_all) > 0, of_all)
 
 
-def named_now(names: Expression, spec: ReadSpec) -> Expression:
-    """Returns the names of a record's fields; renamed columns by their present names."""
-    if not spec.once:
-        return names
-    once = F.create_map(*(F.lit(name) for pair in spec.once.items() for name in pair))
-    return F.transform(names, lambda name: F.coalesce(F.try_element_at(once, name), name))
-
-
 def texts(values: Sequence[str]) -> Expression:
     """Returns a constant array."""
     return F.array(*(F.lit(each) for each in values)).cast("array<string>")

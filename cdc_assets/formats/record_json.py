@@ -5,15 +5,14 @@ Nothing here raises on any bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
-from cdc_assets.decode import UNLIKE, read_json
-from cdc_assets.formats.lacking import texts
+from cdc_assets.decode import UNLIKE, compared, read_json
 from cdc_assets.formats.spec import ReadSpec
 
 PAYLOAD: Final = "payload"
@@ -42,33 +41,37 @@ def parsed(payload: StructType, spec: ReadSpec, *, wrapped: bool = False) -> Exp
     return read_json(found_here(F.col("value"), spec), payload, wrapped=wrapped)
 
 
-def is_readable(document: Expression) -> Expression:
-    """Returns whether the result of `parsed` could be read."""
-    return document.isNotNull() & document.getField("unreadable").isNull()
-
-
 def unread(document: Expression) -> Expression:
     """Returns the reason why a value from `parsed` is not readable JSON; NULL if it is."""
-    return F.when(document.isNull(), NO_OBJECT).otherwise(document.getField("unreadable"))
+    return document.getField("unreadable")
+
+
+def is_nothing(document: Expression) -> Expression:
+    """Returns whether there is no value, or the value says so: ``null``, after any schema."""
+    return unread(document).isNull() & document.getField(PAYLOAD).isNull()
+
+
+def compared_with(
+    fields: Iterable[StructField],
+    spec: ReadSpec,
+    beside: Sequence[str] = (),
+    must: Sequence[str] = (),
+) -> StructType:
+    """Returns the struct of a row, compared with the table's columns.
+
+    Args:
+        fields: that are read.
+        spec: of the table.
+        beside: fields of a row that are no columns.
+        must: columns that are expected beside those of `ReadSpec.expected`.
+    """
+    known = (*spec.schema.names, *spec.target.left_out, *beside)
+    return compared(fields, known=known, expected=(*spec.expected, *must), once=spec.once)
 
 
 def unlike(image: Expression) -> Expression:
     """Returns how the fields of an object read as `compared` differ; NULL if not at all."""
     return image.getField(UNLIKE)
-
-
-def names_in(image: Expression, wanted: Sequence[str]) -> Expression:
-    """Returns the names of all fields of an object that was read as `compared`; NULL without one.
-
-    Args:
-        image: the object.
-        wanted: the names it was compared with.
-    """
-    there, odd = texts(wanted), unlike(image)
-    missing, more = odd.getField("missing"), odd.getField("unknown")
-    there = F.when(missing.isNotNull(), F.array_except(there, missing)).otherwise(there)
-    found = F.when(more.isNotNull(), F.concat(there, more)).otherwise(there)
-    return F.when(image.isNotNull(), found)
 
 
 def has_name(image: Expression, name: str) -> Expression:

@@ -34,8 +34,7 @@ def rejection(envelope: Envelope, spec: ReadSpec) -> Expression:
     """Returns the reason why a record cannot be merged by what it holds; NULL if it can be."""
     op, after, before = envelope.op, envelope.after, envelope.before
     shape = (
-        F.when(envelope.reject.isNotNull(), envelope.reject)
-        .when((op == TOMBSTONE) & F.lit(spec.own is not None and spec.own.is_shared), _WHOSE)
+        F.when((op == TOMBSTONE) & F.lit(spec.own is not None and spec.own.is_shared), _WHOSE)
         .when(op.isin(TOMBSTONE, CONTROL, STATEMENT), F.lit(None).cast("string"))
         .when(op.isin(*ROW_OPS) & ~after.is_there, "no row image (after)")
         .when(
@@ -56,7 +55,7 @@ def rejection(envelope: Envelope, spec: ReadSpec) -> Expression:
         for bad, type_ in _unfit(image, column, envelope, targets.get(column.name))
     ]
     values += _undecided(envelope, spec)
-    return F.coalesce(shape, *values) if values else shape
+    return F.coalesce(envelope.reject, shape, *values)
 
 
 def _undecided(envelope: Envelope, spec: ReadSpec) -> Iterator[Expression]:

@@ -25,7 +25,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from cdc_assets.decode import SORTED, compared, read_json
+from cdc_assets.decode import ALONE, SORTED, compared, read_json, read_key
+from cdc_assets.formats.key_schemas import of_json
 from cdc_assets.formats.record_json import NO_OBJECT, NOT_KEPT
 from cdc_assets_tests.hostile import FILLERS, SIZE
 
@@ -102,7 +103,84 @@ def test_a_document(
 
 
 def test_no_bytes_are_no_document(spark: Session) -> None:
-    assert read(spark, of_one(LongType()), None) == [None]
+    assert read(spark, of_one(LongType()), None) == [{"payload": None, "unreadable": None}]
+
+
+@pytest.mark.parametrize(
+    ("document", "payload", "fault"),
+    [
+        pytest.param(b'{"schema":null,"payload":{"v":1}}', {"v": 1}, None, id="a row"),
+        pytest.param(b'{ "schema" : null ,\n"payload" : {"v":1} }', {"v": 1}, None, id="blanks"),
+        pytest.param(b'{"schema":null,"payload":null}', None, None, id="nothing"),
+        pytest.param(b'{"schema":null,"payload":{}}', {"v": None}, None, id="empty"),
+        pytest.param(b'{"schema":null,"payload":1}', {"v": None}, None, id="a column"),
+        pytest.param(b'{"schema":null,"v":1}', {"v": 1}, None, id="no payload"),
+        pytest.param(b'{"schema":{},"payload":{"v":1}}', {"v": None}, None, id="a schema"),
+        pytest.param(b'{"schema":null,"payload":{"v":1},"w":2}', None, NO_OBJECT, id="more"),
+        pytest.param(b'{"schema":null,"payload":{"v":1}', None, NO_OBJECT, id="cut off"),
+    ],
+)
+def test_what_is_around_a_value_without_a_schema_is_taken_off(
+    spark: Session, document: bytes, payload: object, fault: str | None
+) -> None:
+    (found,) = read(spark, of_one(LongType()), document)
+    assert found == {"payload": payload, "unreadable": fault}
+
+
+def keys(spark: Session, kind: StructType, *given: bytes | None) -> list[Any]:
+    frame = spark().createDataFrame([*enumerate(given)], "at int, key binary")
+    rows = frame.select("at", read_key(F.col("key"), kind).alias("k")).orderBy("at").collect()
+    return [row["k"].asDict() if row["k"] else None for row in rows]
+
+
+def test_a_key_is_an_object_with_or_without_a_schema_around_it(spark: Session) -> None:
+    kind = StructType([StructField(name, LongType()) for name in ("v", "payload")])
+    found = keys(
+        spark,
+        kind,
+        b'{"v":1,"payload":2}',
+        b'{"schema":{"type":"struct"},"payload":{"v":1}}',
+        b' { "schema" : null , "x" : [1] , "payload" : {"v":1} } ',
+        b'{"schema":{"payload":{"v":3}},"v":1}',
+        b'{"v":1,"schema":2,"payload":3}',
+        b'{"v":"1","payload":2}',
+        None, b"", b"null", b"1", b'{"v":1', b'{"v":1} 2', b'{"v":1}\xff',
+        b'{"schema":1,"payload":7}', b'{"schema":1,"payload":null}',
+    )  # fmt: skip
+    both, one = {"v": 1, "payload": 2}, {"v": 1, "payload": None}
+    other, unfit = {"v": 1, "payload": 3}, {"v": None, "payload": 2}
+    assert found == [both, one, one, one, other, unfit, *[None] * 9]
+
+
+@pytest.mark.parametrize(
+    ("alone", "expected"),
+    [("text", ["a", "a", None, None, "o", None]), ("any", ["a", "a", "1.50", "true", "o", None])],
+)
+def test_a_key_may_be_its_only_column(spark: Session, alone: str, expected: list[Any]) -> None:
+    given = (b'"a"', b'{"schema":{},"payload": "a"}', b"1.50", b"true", b'{"v":"o"}', b"[1]")
+    found = keys(spark, of_one(StringType(), **{ALONE: alone}), *given)
+    assert [each and each["v"] for each in found] == expected
+    assert keys(spark, of_one(StringType()), *given)[:4] == [None] * 4
+
+
+def test_names_that_are_known_expected_or_former_are_told_apart(spark: Session) -> None:
+    row = compared(
+        [StructField(name, LongType()) for name in ("a", "b", "was_b")],
+        known=["k"], expected=["a", "b", "c"], once={"was_b": "b", "was_c": "c"},
+    )  # fmt: skip
+    texts = ('{"a":1,"b":2,"was_b":3,"k":4}', '{"a":1,"b":2,"k":4}', '{"a":1,"was_b":2,"c":3}',
+             '{"was_c":1,"k":2}', '{"a":1,"c":2,"x":3}', '{"a":1,"b":2,"was_b":3}')  # fmt: skip
+    found = read(spark, row, *map(str.encode, texts))
+    told = [each["payload"]["__unlike"] for each in found]
+    names = [each and (each["unknown"], each["missing"], each["absent"]) for each in told]
+    assert names == [
+        None,
+        (None, ["was_b"], ["c"]),
+        (["c"], ["b"], None),
+        (["was_c"], ["a", "b", "was_b"], ["a", "b"]),
+        (["c", "x"], ["b", "was_b"], ["b"]),
+        None,
+    ]
 
 
 def test_a_payload_is_read_out_of_what_is_around_it(spark: Session) -> None:
@@ -171,10 +249,10 @@ def test_an_object_is_compared_with_the_wanted_fields(spark: Session) -> None:
     assert told == [
         None,
         None,
-        {"unknown": None, "missing": ["b c"], "twice": False},
-        {"unknown": ["z", "y"], "missing": None, "twice": False},
-        {"unknown": None, "missing": None, "twice": True},
-        {"unknown": ["z"], "missing": ["a", "b c"], "twice": True},
+        {"unknown": None, "missing": ["b c"], "absent": None, "twice": False},
+        {"unknown": ["z", "y"], "missing": None, "absent": None, "twice": False},
+        {"unknown": None, "missing": None, "absent": None, "twice": True},
+        {"unknown": ["z"], "missing": ["a", "b c"], "absent": None, "twice": True},
         None,
         None,
     ]
@@ -198,3 +276,21 @@ def test_hostile_documents_take_linear_time(spark: Session) -> None:
         found = read(spark, of_one(StringType()), *(each.encode() for each in documents))
         assert time.monotonic() - began < 10, repr(filler)
         assert found[0] == {"payload": {"v": many}, "unreadable": None}, repr(filler)
+
+
+def test_hostile_keys_take_linear_time(spark: Session) -> None:
+    """So many characters as a key, in one, and around one, behind what looks like a schema."""
+    kind = of_one(StringType(), **{ALONE: "any"})
+    assert keys(spark, kind, b"1"), "what a first statement takes is not measured"
+    for filler in FILLERS:
+        many = (filler * (SIZE // len(filler) + 1))[:SIZE]
+        text = json.dumps(many, ensure_ascii=False)
+        given = (text, many, f'{{"v":{text}}}', f'{{"schema":{{{text}', '{"schema":{' + many,
+                 f'{{"schema":{{}},{text}:1,"payload":{text}}}')  # fmt: skip
+        frame = spark().createDataFrame([*enumerate(map(str.encode, given))], "at int, key binary")
+        told = read_key(F.col("key"), kind).getField("v").alias("v")
+        began = time.monotonic()
+        rows = frame.select("at", told, of_json().alias("schema")).orderBy("at").collect()
+        assert time.monotonic() - began < 10, repr(filler)
+        assert {rows[at]["v"] for at in (0, 2, 5)} == {many}, repr(filler)
+        assert {rows[at]["v"] for at in (3, 4)} == {None}, repr(filler)

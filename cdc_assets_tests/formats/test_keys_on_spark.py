@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from cdc_assets.decode import read_key
 from cdc_assets.formats.debezium.dialects.dialect import unwrapped
-from cdc_assets.formats.debezium.records.keys import json_object
 from cdc_assets_tests.pipeline import Session
 
 KEY = {"schema": "public", "id": 7}
@@ -27,5 +28,5 @@ def test_a_schema_is_around_a_key_only_if_a_payload_is_beside_it(spark: Session)
     keys = [compact(each) for each in (KEY, NAMED_BY, QUOTED, WRAPPED)]
     keys.append(compact(WRAPPED).replace(b',"payload":', b', "payload" : '))
     frame = spark().createDataFrame([(each, n) for n, each in enumerate(keys)], "key binary, n int")
-    found = frame.select("n", json_object(FIELDS).alias("read")).sort("n").collect()
+    found = frame.select("n", read_key(F.col("key"), FIELDS).alias("read")).sort("n").collect()
     assert [row["read"].asDict() for row in found] == [unwrapped(each) for each in keys]

@@ -7,6 +7,7 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -264,22 +265,22 @@ def parsed(spark: Session, scheme: Scheme, sources: list[Source]) -> DataFrame:
     for name, value in SETTINGS.items():
         session.conf.set(name, value)
     frame = session.createDataFrame(rows, "text string, offset bigint, partition int")
-    found = frame.select(F.from_json("text", shape).alias("source"), "offset", "partition")
-    own = order_of(scheme).parsed(F.col("source"))
-    return found.withColumn("parsed", F.lit(None) if own is None else own)
+    return frame.select(F.from_json("text", shape).alias("source"), "offset", "partition")
 
 
 def read_flag() -> Column:
     return F.coalesce(F.col("source.snapshot"), F.lit("false")) != "false"
 
 
-def as_placed() -> Placed:
+def as_placed(scheme: Scheme, state: OrderState | None = None) -> Placed:
     at = F.col("offset")
-    return Placed(F.col("source"), read_flag(), F.col("partition"), at, at, F.col("parsed"))
+    bare = Placed(F.col("source"), read_flag(), F.col("partition"), at, at)
+    return replace(bare, column=order_of(scheme).placed(bare, state or OrderState()))
 
 
 def made(frame: DataFrame, scheme: Scheme, epochs: Mapping[int, Any]) -> list[Row]:
-    found = order_of(scheme).numbers(as_placed(), OrderState(FLOORS, epochs))
+    state = OrderState(FLOORS, epochs)
+    found = order_of(scheme).numbers(as_placed(scheme, state), state)
     assert len(found) == scheme.numbers
     named = [number.alias(name) for name, number in zip(NUMBERS, found, strict=False)]
     text = F.concat(*(F.lpad(F.hex(name), 16, "0") for name in NUMBERS[: scheme.numbers]))
@@ -321,7 +322,7 @@ def test_only_postgres_has_what_a_read_floor_is_found_by(spark):
     found = {}
     for scheme in (Scheme.POSTGRES, Scheme.YUGABYTE):
         frame = parsed(spark, Scheme.POSTGRES, lying)
-        columns = order_of(scheme).floor_columns(as_placed(), OrderState())
+        columns = order_of(scheme).floor_columns(as_placed(scheme))
         rows = frame.orderBy("offset").select(*columns).collect()
         found[scheme] = [tuple(row) for row in rows]
     nothing = (None, None)
@@ -362,7 +363,7 @@ def test_what_a_read_floor_is_found_by_has_its_epoch(spark):
     ]
     frame = parsed(spark, Scheme.POSTGRES, [places(each, at) for at, each in enumerate(sources)])
     state = OrderState(epochs={0: [(0, 1)], 1: [(5, 3)]})
-    columns = order_of(Scheme.POSTGRES).floor_columns(as_placed(), state)
+    columns = order_of(Scheme.POSTGRES).floor_columns(as_placed(Scheme.POSTGRES, state))
     rows = frame.orderBy("offset").select(*columns).collect()
     assert [tuple(row) for row in rows] == [(1 << 52 | 100, None), (None, 90)]
 
@@ -381,8 +382,8 @@ def test_what_comes_in_the_order_of_commits_is_told(spark):
         (Scheme.POSTGRES, [True, True, False, False, True, False]),
         (Scheme.ORACLE, [True, True, True, True, True, False]),
     ):
-        told = order_of(scheme).may_witness(as_placed())
-        first = order_of(scheme).floats(as_placed())
+        told = order_of(scheme).may_witness(as_placed(scheme))
+        first = order_of(scheme).floats(as_placed(scheme))
         rows = frame.orderBy("offset").select(told, first).collect()
         assert [row[0] for row in rows] == expected
         is_first = [at == 2 and scheme is Scheme.POSTGRES for at in range(len(sources))]
@@ -401,7 +402,11 @@ def test_rows_read_while_changes_were_streamed_are_told(spark):
     ]
     frame = parsed(spark, Scheme.POSTGRES, [places(each, at) for at, each in enumerate(sources)])
     for scheme in (Scheme.POSTGRES, Scheme.BINLOG, Scheme.MARIADB, Scheme.SQLSERVER):
-        rows = frame.orderBy("offset").select(order_of(scheme).is_late_read(as_placed())).collect()
+        rows = (
+            frame.orderBy("offset")
+            .select(order_of(scheme).is_late_read(as_placed(scheme)))
+            .collect()
+        )
         late = [False, False, False, True, scheme is Scheme.POSTGRES, True, False]
         assert [row[0] for row in rows] == late, scheme
 

@@ -70,7 +70,8 @@ def _said(change: dict[str, Any], numbers: int) -> dict[str, Any]:
     change["unset"] = [name for name, unset in change["unset"].items() if unset]
     if change["row"]:
         change["row"]["at"] = change["row"]["at"] and str(change["row"]["at"])
-    said = {name: value for name, value in change.items() if value not in (None, [])}
+    untold = ("unknown", "absent") if change["reject"] else ()
+    said = {n: value for n, value in change.items() if n not in untold and value not in (None, [])}
     if change["key"] == {"id": None}:
         del said["key"]
     return {

@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.mysql.text_types import BLOB, BYTES_OF_NULLS, TEXTS_OF_CANAL
-from cdc_assets.decode import compared, read_json
+from cdc_assets.decode import read_json
 from cdc_assets.formats.canal.messages import (
     DELETE,
     INSERT,
@@ -29,12 +29,11 @@ from cdc_assets.formats.canal.messages import (
     TRUNCATE,
     UPDATE,
 )
-from cdc_assets.formats.envelope import Envelope, Image, Rows, no_names, no_text
-from cdc_assets.formats.json_images import lacking, strange
+from cdc_assets.formats.envelope import Envelope, Image, Rows, if_any, no_text
 from cdc_assets.formats.record_json import (
     NO_OBJECT,
     PAYLOAD,
-    names_in,
+    compared_with,
     parsed,
     unlike,
     unread,
@@ -151,7 +150,7 @@ def rows(document: Expression, spec: ReadSpec, *, may_be_refused: bool = False) 
     head = F.struct(
         *(_field(message, name).alias(name) for name in _FIELDS),
         _whole(message.getField("_tidb").getField("commitTs")).alias("commitTs"),
-        _names(data, spec).alias("names"),
+        *(_odd_names(data, kind).alias(kind) for kind in ("unknown", "absent")),
         _without_row(message.getField("_tidb")).alias("lost"),
         F.coalesce(
             F.when(F.col("value").isNull(), "it has no value"),
@@ -176,13 +175,15 @@ def _whole(number: Expression) -> Expression:
     return number.try_cast(LongType())
 
 
-def _names(data: Expression, spec: ReadSpec) -> Expression:
-    """Returns the names in all rows, and in every row; NULL if all rows have just the columns."""
-    named = F.transform(data, lambda row: names_in(row, spec.schema.names))
-    found = F.array_distinct(F.flatten(named))
-    shared = F.filter(found, lambda n: F.forall(named, lambda each: F.array_contains(each, n)))
-    is_odd = F.exists(data, lambda row: unlike(row).isNotNull())
-    return F.when(is_odd, F.struct(found.alias("all"), shared.alias("each")))
+def _odd_names(data: Expression, kind: str) -> Expression:
+    """Returns the names that rows of a message have, or lack, unlike the columns; NULL for none.
+
+    Args:
+        data: the rows.
+        kind: ``unknown`` or ``absent``.
+    """
+    named = F.transform(data, lambda row: unlike(row).getField(kind))
+    return if_any(F.array_distinct(F.flatten(F.filter(named, lambda names: names.isNotNull()))))
 
 
 def _type(spec: ReadSpec) -> StructType:
@@ -211,7 +212,7 @@ def _type(spec: ReadSpec) -> StructType:
 
 def _images(spec: ReadSpec) -> StructType:
     """Returns all columns as text."""
-    return compared(StructField(name, StringType()) for name in spec.schema.names)
+    return compared_with([StructField(name, StringType()) for name in spec.schema.names], spec)
 
 
 def envelope(document: Expression, spec: ReadSpec, *, keeps_replacements: bool) -> Envelope:
@@ -246,17 +247,9 @@ def envelope(document: Expression, spec: ReadSpec, *, keeps_replacements: bool) 
         ordinal=F.lit(None).cast("bigint"),
         reject=F.coalesce(_rejection(head, op, spec), replaced),
         other_table=_other(head, spec.table),
-        unknown=F.when(op.isin(*ROW_OPS), _strange(head, spec)),
-        absent=F.when(op.isin(*ROW_OPS), _lacking(head, spec)),
+        unknown=F.when(op.isin(*ROW_OPS) & F.lit(is_untyped(spec)), head.getField("unknown")),
+        absent=F.when(op.isin(*ROW_OPS), head.getField("absent")),
     )
-
-
-def _strange(head: Expression, spec: ReadSpec) -> Expression:
-    return strange(head.getField("names").getField("all"), spec) if is_untyped(spec) else no_names()
-
-
-def _lacking(head: Expression, spec: ReadSpec) -> Expression:
-    return lacking(head.getField("names").getField("each"), spec)
 
 
 def _replaced(

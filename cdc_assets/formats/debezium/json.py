@@ -240,8 +240,7 @@ class DebeziumJson(Format):
         self, raw: DataFrame, layout: Layout, order: Order, writers: Mapping[int, str]
     ) -> DataFrame:
         """Parses only the parts about the source."""
-        records = self._records(layout)
-        return records.sources(records.plain(raw), order)
+        return self._records(layout).sources(raw, order)
 
     # ── dialects ─────────────────────────────────────────────────────────────────────────
 

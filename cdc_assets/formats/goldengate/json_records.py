@@ -11,7 +11,7 @@ from cdc_assets.formats import json_images as images
 from cdc_assets.formats.envelope import Envelope, Image, no_text
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.goldengate.messages import OPS, UPDATE
-from cdc_assets.formats.record_json import has_name, is_readable, names_in, value_text
+from cdc_assets.formats.record_json import has_name, unlike, unread, value_text
 from cdc_assets.formats.scalar_values import from_scalar
 from cdc_assets.formats.spec import ROW_OPS, ReadSpec
 from cdc_assets.schema.types import Column, Primitive, Wire, WireDetail
@@ -45,7 +45,7 @@ def envelope(document: Expression, spec: ReadSpec, zone: str | None) -> Envelope
     message = images.body_of(document)
     before, after = (images.image_of(document, each) for each in ("before", "after"))
     was, now_is = (message.getField(each) for each in ("before", "after"))
-    names = names_in(now_is, spec.schema.names)
+    odd = unlike(now_is)
     op = _op(message)
     is_update = message.getField("op_type") == UPDATE
     schema, name = (F.regexp_extract(message.getField("table"), _NAME, at) for at in (1, 2))
@@ -65,7 +65,7 @@ def envelope(document: Expression, spec: ReadSpec, zone: str | None) -> Envelope
         return is_update & ~has_name(now_is, column.name)
 
     moved = any_of(before.value(each) != after.value(each) for each in spec.key_columns)
-    is_partial = images.lacking(names, spec).isNotNull()
+    is_partial = odd.getField("absent").isNotNull()
     unread = F.coalesce(_several(document), images.rejection(document, _columns(spec)))
     return Envelope(
         op=op,
@@ -90,8 +90,8 @@ def envelope(document: Expression, spec: ReadSpec, zone: str | None) -> Envelope
             unread.isNull(),
             images.other_table(schema, name, spec.table, is_change & (op != "t")),
         ),
-        unknown=F.when(is_row, images.strange(names, spec)),
-        absent=F.when(op == "c", images.lacking(names, spec)),
+        unknown=F.when(is_row, odd.getField("unknown")),
+        absent=F.when(op == "c", odd.getField("absent")),
     )
 
 
@@ -124,7 +124,7 @@ def _several(document: Expression) -> Expression:
     """Rejects an array, or several objects in sequence."""
     text = F.ltrim(value_text())
     is_sequence = text.rlike(r'(?s)^\[\s*\{\s*"') | text.rlike(r'\}\s*\{\s*"table"\s*:')
-    is_told = ~is_readable(document) & is_sequence & text.contains('"op_type"')
+    is_told = unread(document).isNotNull() & is_sequence & text.contains('"op_type"')
     return F.when(F.coalesce(is_told, F.lit(False)), _SEVERAL)
 
 

@@ -11,7 +11,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.formats import json_images as images
 from cdc_assets.formats.envelope import Envelope, Image, no_text
 from cdc_assets.formats.maxwell.messages import DDL, MARKS, OPS
-from cdc_assets.formats.record_json import has_name, names_in
+from cdc_assets.formats.record_json import has_name, unlike
 from cdc_assets.formats.spec import CONTROL, ROW_OPS, STATEMENT, ReadSpec
 from cdc_assets.schema.types import Column
 
@@ -32,7 +32,7 @@ def envelope(document: Expression, spec: ReadSpec) -> Envelope:
     message = images.body_of(document)
     data, old = (images.image_of(document, name) for name in ("data", "old"))
     row, was = (message.getField(each) for each in ("data", "old"))
-    names = names_in(row, spec.schema.names)
+    odd = unlike(row)
     op = _op(message, spec.table)
     is_delete, is_row = op == "d", op.isin(*ROW_OPS)
 
@@ -58,8 +58,8 @@ def envelope(document: Expression, spec: ReadSpec) -> Envelope:
             unread.isNull() & ~op.eqNullSafe(STATEMENT),
             images.other_table(database, table, spec.table, is_change),
         ),
-        unknown=F.when(is_row, images.strange(names, spec)),
-        absent=F.when(is_row, images.lacking(names, spec)),
+        unknown=F.when(is_row, odd.getField("unknown")),
+        absent=F.when(is_row, odd.getField("absent")),
     )
 
 

@@ -57,7 +57,7 @@ class Placed:
         is_read: whether the change is a row of a snapshot.
         partition, offset: in Kafka.
         place: the position's last number, which follows the offsets of the partition.
-        parsed: `Order.parsed` of the source; NULL if the order parses nothing.
+        column: a column with `Order.placed` of these; None if the order has none, or before.
     """
 
     source: Expression
@@ -65,7 +65,11 @@ class Placed:
     partition: Expression
     offset: Expression
     place: Expression
-    parsed: Expression
+    column: Expression | None = None
+
+    def told(self, name: str) -> Expression:
+        """Returns a field of what `Order.placed` has found."""
+        return F.lit(None) if self.column is None else self.column.getField(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +116,11 @@ class Order:
         """The fields to parse of ``source``, beside ``ts_ms``, ``ts_us``, ``snapshot``."""
         return tuple(StructField(name, kind()) for name, kind in self.types.items())
 
-    def parsed(self, source: Expression) -> Expression | None:
-        """Returns what positions are made of, parsed from a source; None if nothing is parsed."""
+    def placed(self, placed: Placed, state: OrderState) -> Expression | None:
+        """Returns a struct from which the order takes what it tells of a record; None for none.
+
+        It becomes a column, so that it is computed once.
+        """
         return None
 
     def numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
@@ -136,7 +143,7 @@ class Order:
         """
         return F.substring(position, 1, _NUMBER_BYTES * (self.scheme.numbers - 1))
 
-    def floor_columns(self, placed: Placed, state: OrderState) -> tuple[Expression, Expression]:
+    def floor_columns(self, placed: Placed) -> tuple[Expression, Expression]:
         """Returns ``read_lsn`` and ``floating_lsn``, for the read floor; NULL without a floor."""
         none = F.lit(None).cast("bigint")
         return none, none

@@ -6,7 +6,7 @@ https://debezium.io/documentation/reference/stable/connectors/postgresql.html
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
@@ -15,14 +15,9 @@ from pyspark.sql.types import LongType, StringType
 from cdc_assets.changes.position import Scheme, epoch_bits
 from cdc_assets.decode import CATALOG
 from cdc_assets.formats.flat import after, stepped
-from cdc_assets.formats.order.order import (
-    Order,
-    OrderState,
-    Placed,
-    epoch_of,
-    in_epoch,
-    is_incremental,
-)
+from cdc_assets.formats.order.order import Order, OrderState, Placed, epoch_of
+
+_NO_LSN: Final = -(1 << 63)
 
 
 class PostgresOrder(Order):
@@ -35,25 +30,36 @@ class PostgresOrder(Order):
     tells_changes = True
     has_floors = True
 
-    def parsed(self, source: Expression) -> Expression:
-        """Returns ``struct<last_commit, lsn>`` of ``source.sequence``: ``jvm/src``, ``Lsns``."""
-        return F.call_function(f"{CATALOG}.lsns", source.getField("sequence"))
+    def placed(self, placed: Placed, state: OrderState) -> Expression:
+        """Returns all of it as a struct, from ``source``: ``jvm/src``, ``Postgres``.
+
+        ``n0`` is the last commit, lifted to the read floor; the LSN in a complete snapshot's row,
+        and in a change without a last commit. ``n1`` is the LSN, 0 in a snapshot's row.
+
+        ``read_lsn`` and ``floating_lsn`` are the LSN, with its epoch, of snapshot rows and of
+        changes without a last commit. A row of an incremental snapshot has none: it gives no
+        information about changes from before the connector streamed.
+
+        A change without a last commit is ordered by its own LSN, and so is no witness. It floats,
+        unless its connector never gives one: each of its changes would float.
+
+        ``is_late_read`` adds rows of any ad-hoc snapshot: with a last commit, and read after it.
+        """
+        source = placed.source
+        return F.call_function(
+            f"{CATALOG}.postgres",
+            source.getField("sequence"),
+            F.coalesce(source.getField("lsn"), F.lit(_NO_LSN)),
+            source.getField("snapshot"),
+            F.coalesce(placed.is_read, F.lit(False)),
+            epoch_of(placed, state),
+            _floor(placed, state),
+            F.lit(epoch_bits(self.scheme)),
+        )
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
-        """Returns last commit, lifted to the read floor, and LSN.
-
-        The first is the LSN in a complete snapshot's row, and in a change without a last commit;
-        the second is 0 in a snapshot's row.
-        """
-        source, is_read = placed.source, placed.is_read
-        lsn = F.coalesce(source.getField("lsn"), placed.parsed.getField("lsn"))
-        commit, none = _last_commit(placed), F.lit(0).cast("bigint")
-        is_complete = is_read & ~is_incremental(source)
-        follows = F.when(is_complete, lsn).otherwise(F.coalesce(commit, lsn))
-        first = in_epoch(self.scheme, epoch_of(placed, state), follows)
-        floor = _floor(placed, state)
-        first = F.when(~is_read & commit.isNull() & (first < floor), floor).otherwise(first)
-        return [F.when(lsn >= 0, first), F.when(is_read, none).otherwise(lsn)]
+        """Returns last commit and LSN."""
+        return [placed.told("n0"), placed.told("n1")]
 
     def told_again(self) -> list[Expression]:
         """Returns epoch and LSN: a connector that starts again may no longer give a last commit."""
@@ -66,32 +72,21 @@ class PostgresOrder(Order):
         epoch, lsn = F.substring(digits, 1, 16 - without), F.substring(digits, 17, 16)
         return F.unhex(F.concat(epoch, F.lit("0" * without), lsn))
 
-    def floor_columns(self, placed: Placed, state: OrderState) -> tuple[Expression, Expression]:
-        """Returns the LSN, with its epoch, of snapshot rows and of changes without a last commit.
-
-        A row of an incremental snapshot has no ``lsn``: it gives no information about changes from
-        before the connector streamed. Epochs are those of all offsets, including those before the
-        batch.
-        """
-        epoch = epoch_of(placed, OrderState(epochs=state.epochs))
-        lsn = in_epoch(self.scheme, epoch, placed.source.getField("lsn"))
-        no_commit = _last_commit(placed).isNull()
-        return F.when(placed.is_read, lsn), F.when(~placed.is_read & no_commit, lsn)
+    def floor_columns(self, placed: Placed) -> tuple[Expression, Expression]:
+        """Returns them as `placed` tells."""
+        return placed.told("read_lsn"), placed.told("floating_lsn")
 
     def may_witness(self, placed: Placed) -> Expression:
-        """Excludes a change without a last commit: it is ordered by its own LSN."""
-        has_commit = placed.is_read | _last_commit(placed).isNotNull()
-        return super().may_witness(placed) & has_commit
+        """Returns what `placed` tells."""
+        return placed.told("may_witness")
 
     def floats(self, placed: Placed) -> Expression:
-        """Excludes a connector that never gives a last commit: each of its changes would float."""
-        is_told = placed.parsed.isNotNull()
-        return ~placed.is_read & _last_commit(placed).isNull() & is_told
+        """Returns what `placed` tells."""
+        return placed.told("floats")
 
     def is_late_read(self, placed: Placed) -> Expression:
-        """Adds rows of any ad-hoc snapshot: with a last commit, and read after it."""
-        told = F.coalesce(placed.source.getField("sequence").startswith('["'), F.lit(False))
-        return super().is_late_read(placed) | (placed.is_read & told)
+        """Returns what `placed` tells."""
+        return placed.told("is_late_read")
 
 
 def _floor(placed: Placed, state: OrderState) -> Expression:
@@ -101,7 +96,3 @@ def _floor(placed: Placed, state: OrderState) -> Expression:
     begun = {p: [(begin + 1, lsn) for begin, lsn in begins] for p, begins in floors.items()}
     found = stepped(placed.partition, placed.offset, after(begun, state.firsts))
     return F.coalesce(found, F.lit(lowest).cast("bigint"))
-
-
-def _last_commit(placed: Placed) -> Expression:
-    return placed.parsed.getField("last_commit")

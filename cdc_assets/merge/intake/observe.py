@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.latency import LatencyHistogram, bucket_of
 from cdc_assets.changes.offsets import Coordinate, OffsetRange
+from cdc_assets.decode import CATALOG
 from cdc_assets.errors import TransientError
 from cdc_assets.formats.flat import by_partition
 from cdc_assets.formats.lacking import texts
@@ -118,7 +119,7 @@ class BatchObserver:
         projection but interprets the metrics.
         """
         age = _by_reference(self._asked_at.timestamp()) - F.col("ts").cast("double")
-        kind = _op_number() * _AGES + F.coalesce(_age_number(age), F.lit(_UNTIMED))
+        kind = _op_number() * _AGES + F.coalesce(age_number(age), F.lit(_UNTIMED))
         prepared = decoded.select(
             "*",
             kind.cast("int").alias("kind"),
@@ -175,7 +176,7 @@ class BatchObserver:
             if _OPS[op] in _COUNTED_AS:
                 by_op[_COUNTED_AS[_OPS[op]]] += count
             if age != _UNTIMED:
-                ages[bucket_of(_seconds(age))] += count
+                ages[bucket_of(seconds_of(age))] += count
         return BatchFigures(
             records=got["total"] - sum(by_op[each] for each in _NO_CHANGES),
             tombstones=by_op[TOMBSTONE],
@@ -295,21 +296,19 @@ def _op_number() -> Expression:
     number = number.when(F.col("in_doubt") & is_create, _OPS.index(_IN_DOUBT))
     number = number.when(F.col("in_doubt"), _OPS.index(_REKEYED_IN_DOUBT))
     number = number.when(has_moved(), _OPS.index(_REKEYED))
-    for i, each in enumerate(_SINGLE):
-        number = number.when(op == each, i)
-    return number.otherwise(_OPS.index(_REJECTED))
+    known = F.nullif(F.array_position(texts(_SINGLE), op), F.lit(0)) - 1
+    return number.otherwise(F.coalesce(known, F.lit(_OPS.index(_REJECTED))))
 
 
-def _age_number(age: Expression) -> Expression:
-    """Returns a small number for an age; `_seconds` returns the age, rounded up to its step."""
-    number, base, low = F.when(age <= 0, 0), 0, 0.0
-    for high, step in _STEPS:
-        number = number.when(age <= high, F.ceil((age - low) / step) + base)
-        base, low = base + round((high - low) / step), high
-    return number.otherwise(F.when(age > low, base + 1))
+def age_number(age: Expression) -> Expression:
+    """Returns a small number for an age, which `seconds_of` rounds up to its step: ``jvm/src``."""
+    steps = F.array(*(F.lit(each) for pair in _STEPS for each in pair))
+    known = F.coalesce(age, F.lit(math.nan))
+    return F.nullif(F.call_function(f"{CATALOG}.step", known, steps), F.lit(-1))
 
 
-def _seconds(number: int) -> float:
+def seconds_of(number: int) -> float:
+    """Returns the age in seconds that a number stands for; infinity beyond a year."""
     base, low = 0, 0.0
     for high, step in _STEPS:
         size = round((high - low) / step)
@@ -328,7 +327,7 @@ def _unlike(pardoned: Sequence[str]) -> Expression:
     if pardoned:
         rest = F.array_except(absent, texts(pardoned))
         absent = F.when(F.array_size(rest) > 0, rest)
-    found = unknown.isNotNull() | absent.isNotNull()
+    found = F.col("reject").isNull() & (unknown.isNotNull() | absent.isNotNull())
     names = F.array_size(unknown), F.array_size(absent)
     total = sum((F.coalesce(each, F.lit(0)) for each in names), F.lit(0))
     place = (F.negative(each).alias(each) for each in ("partition", "offset"))

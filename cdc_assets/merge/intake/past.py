@@ -120,7 +120,7 @@ class PastColumns:
         """Returns the columns of the records without a schema that have one of these."""
         expected = [each.sent_as for each in self.plan.schema.of_source.columns]
         decoded = BatchDecoder(self.raw, self.plan, self.format).decode({})
-        has_one = F.arrays_overlap(F.col("unknown"), texts(names))
+        has_one = F.col("reject").isNull() & F.arrays_overlap(F.col("unknown"), texts(names))
         shapes = decoded.where(has_one).select("unknown", "absent").distinct().limit(_MOST_SHAPES)
         with translated("look at the columns of older records", self.plan.where):
             found = shapes.collect()

@@ -8,13 +8,13 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from cdc_assets.decode import read_key
 from cdc_assets.formats.debezium import envelope as common
 from cdc_assets.formats.debezium.dialects.documents import DOCUMENT, ID
 from cdc_assets.formats.debezium.records.enveloped import EnvelopedRecords
-from cdc_assets.formats.debezium.records.keys import json_object
 from cdc_assets.formats.debezium.records.rejection import rejection
 from cdc_assets.formats.envelope import Envelope, Image, no_names, no_text
-from cdc_assets.formats.record_json import PAYLOAD
+from cdc_assets.formats.record_json import PAYLOAD, is_nothing
 from cdc_assets.formats.spec import TOMBSTONE, ReadSpec
 from cdc_assets.schema.types import Column
 
@@ -39,9 +39,9 @@ class DocumentRecords(EnvelopedRecords):
         """Returns the envelope of documents whose ``_id`` is the record's key."""
         payload = document.getField(PAYLOAD)
         source = payload.getField("source")
-        is_nothing = F.col("value").isNull() | self.is_nothing(document)
-        op = F.when(is_nothing, TOMBSTONE).otherwise(payload.getField("op"))
-        id_ = json_object(StructType([StructField("id", StringType())])).getField("id")
+        op = F.when(is_nothing(document), TOMBSTONE).otherwise(payload.getField("op"))
+        kind = StructType([StructField("id", StringType())])
+        id_ = read_key(F.col("key"), kind).getField("id")
         rejected = rejection(document, op, spec, _NO_OP)
         is_partial = (op == "u") & payload.getField("after").isNull()
         return Envelope(

@@ -7,7 +7,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from cdc_assets.decode import compared
 from cdc_assets.formats.debezium import envelope as common
 from cdc_assets.formats.debezium.records.keys import record_key
 from cdc_assets.formats.debezium.records.records import Records
@@ -15,9 +14,8 @@ from cdc_assets.formats.debezium.records.rejection import rejection
 from cdc_assets.formats.debezium.records.schemas import Schemas
 from cdc_assets.formats.envelope import Envelope, fields_of
 from cdc_assets.formats.order import Order
-from cdc_assets.formats.record_json import PAYLOAD, names_in, unlike
-from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, ReadSpec, wire_struct
-from cdc_assets.schema.types import Column
+from cdc_assets.formats.record_json import PAYLOAD, is_nothing, unlike
+from cdc_assets.formats.spec import TOMBSTONE, ReadSpec, wire_struct
 
 _NO_OP = "not a Debezium envelope: it has no op"
 
@@ -39,10 +37,10 @@ class EnvelopedRecords(Records):
 
     def document(self, spec: ReadSpec) -> Expression:
         """Parses the envelope."""
-        return self.read(common.envelope_type(spec, self._compared), spec)
+        return self.read(common.envelope_type(spec, self._compared(spec)), spec)
 
-    def _compared(self, columns: tuple[Column, ...]) -> StructType:
-        return compared(self._row_type(columns))
+    def _compared(self, spec: ReadSpec) -> common.RowType:
+        return lambda columns: self.compared(self._row_type(columns), spec)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
         """Reads the envelope's fields."""
@@ -56,13 +54,11 @@ class EnvelopedRecords(Records):
             payload: the envelope in it, as from `common.envelope_type`.
             spec: of the table.
         """
-        is_nothing = F.col("value").isNull() | self.is_nothing(document)
-        op = F.when(is_nothing, TOMBSTONE).otherwise(payload.getField("op"))
+        op = F.when(is_nothing(document), TOMBSTONE).otherwise(payload.getField("op"))
         after, before = payload.getField("after"), payload.getField("before")
         source = payload.getField("source")
         not_logged = unlike(before).getField("missing")
-        names = names_in(after, self._row_type(spec.schema.columns).names)
-        differs = self.differences(after, names, op, spec)
+        differs = self.differences(after, op, spec)
         return Envelope(
             op=op,
             is_read=common.is_read(payload),
@@ -80,7 +76,7 @@ class EnvelopedRecords(Records):
             reject=F.coalesce(
                 rejection(document, op, spec, _NO_OP),
                 common.misnamed(op, source, spec),
-                self.unlike(names, op.isin(*ROW_OPS), spec),
+                self.unlike(after, op),
             ),
             other_table=common.other_table(source, spec),
             unknown=differs[0],

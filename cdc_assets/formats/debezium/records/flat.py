@@ -9,19 +9,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from cdc_assets.decode import compared
+from cdc_assets.decode import read_key
 from cdc_assets.formats.debezium import envelope as common
 from cdc_assets.formats.debezium.added_fields import DELETED, NEEDED, AddedFields
 from cdc_assets.formats.debezium.dialects.flat import DOCUMENT_ID, is_document
 from cdc_assets.formats.debezium.named import FIELDS
-from cdc_assets.formats.debezium.records.keys import json_object, record_key
+from cdc_assets.formats.debezium.records.keys import record_key
 from cdc_assets.formats.debezium.records.records import Records
 from cdc_assets.formats.debezium.records.rejection import rejection
 from cdc_assets.formats.debezium.records.schemas import Schemas
 from cdc_assets.formats.envelope import Envelope, Image, no_text
 from cdc_assets.formats.order import Order
-from cdc_assets.formats.record_json import PAYLOAD, names_in
-from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, ReadSpec, wire_struct
+from cdc_assets.formats.record_json import PAYLOAD, is_nothing
+from cdc_assets.formats.spec import TOMBSTONE, ReadSpec, wire_struct
 from cdc_assets.formats.values import wire_type
 
 _ALWAYS: Final = frozenset({"ts_ms", "ts_us", "snapshot", *FIELDS})
@@ -41,7 +41,7 @@ class FlatRecords(Records):
 
     def document(self, spec: ReadSpec) -> Expression:
         """Parses the row."""
-        return self.read(compared(self._all(spec)), spec)
+        return self.read(self.compared(self._all(spec), spec), spec)
 
     def _all(self, spec: ReadSpec) -> StructType:
         return StructType([*wire_struct(spec.schema.columns), *self._fields(spec)])
@@ -52,8 +52,8 @@ class FlatRecords(Records):
         op = self._op(document, spec)
         is_read = (op == "r") | (F.coalesce(self._of_source(row, "snapshot", spec), F.lit("false"))
                                  != "false")  # fmt: skip
-        names, source = names_in(row, self._all(spec).names), self._source(row, is_read, spec)
-        differs = self.differences(row, names, op, spec)
+        source = self._source(row, is_read, spec)
+        differs = self.differences(row, op, spec)
         return Envelope(
             op=op,
             is_read=is_read,
@@ -69,7 +69,7 @@ class FlatRecords(Records):
             reject=F.coalesce(
                 rejection(document, op, spec, _NO_OP),
                 common.misnamed(op, source, spec),
-                self.unlike(names, op.isin(*ROW_OPS), spec),
+                self.unlike(row, op),
             ),
             other_table=common.other_table(source, spec),
             unknown=differs[0],
@@ -133,8 +133,7 @@ class FlatRecords(Records):
         row = document.getField(PAYLOAD)
         op, deleted = self._field(row, self._added.op, spec), self._field(row, DELETED, spec)
         return (
-            F.when(F.col("value").isNull(), TOMBSTONE)
-            .when(self.is_nothing(document), TOMBSTONE)
+            F.when(is_nothing(document), TOMBSTONE)
             .when(row.isNull(), no_text())
             .when(op == "t", "no operation of a row")
             .when(op.isNotNull(), op)
@@ -164,4 +163,4 @@ def _record_key(spec: ReadSpec) -> Image:
     if spec.schema.key != (DOCUMENT_ID,) or not is_document(spec.schema.names):
         return record_key(spec)
     mine = StructType([StructField("id", wire_type(spec.schema.column(DOCUMENT_ID)))])
-    return Image(F.lit(True), lambda _: json_object(mine).getField("id"))
+    return Image(F.lit(True), lambda _: read_key(F.col("key"), mine).getField("id"))

@@ -11,9 +11,8 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from cdc_assets.decode import read_json
+from cdc_assets.decode import ALONE, read_key
 from cdc_assets.formats.debezium.envelope import RowType
-from cdc_assets.formats.debezium.inline import PAYLOAD, SCHEMA
 from cdc_assets.formats.envelope import Image, fields_of
 from cdc_assets.formats.key_form import NUMBER_BYTES, KeyForm
 from cdc_assets.formats.record_json import key_text
@@ -21,57 +20,34 @@ from cdc_assets.formats.spec import ReadSpec, wire_struct
 from cdc_assets.formats.values import wire_type
 from cdc_assets.schema.types import Column, Wire
 
-_TEXT: Final = r'(?s)^"(?:[^"\\]++|\\.)*+"\z'
-_HAS_PAYLOAD: Final = r'"payload"\s*:'
-"""A name of a field: within a text its quotes would be escaped."""
-_NUMBER: Final = r"^-?[0-9][0-9.eE+-]*\z"
 _WHOLE: Final = r"^(?:0|-?[1-9][0-9]{0,18})\z"
 
 
 def record_key(spec: ReadSpec, row: RowType = wire_struct) -> Image:
     """Returns the Kafka key, with or without a schema around it."""
     match spec.layout.key_form:
-        case KeyForm.JSON if len(spec.target.key) != 1 or row is not wire_struct:
-            return fields_of(json_object(row(spec.key_columns)))
         case KeyForm.JSON:
-            return Image(F.col("key").isNotNull(), _json)
+            return fields_of(read_key(F.col("key"), _json(spec, row)))
         case KeyForm.TEXT:
             return Image(F.col("key").isNotNull(), _text)
         case KeyForm.LONG | KeyForm.INTEGER as form:
             return Image(F.col("key").isNotNull(), lambda column: _number(column, form))
 
 
-def json_object(bare: StructType) -> Expression:
-    """Reads the key as an object of these fields, with or without a schema around it.
-
-    As in `cdc_assets.formats.debezium.dialects.dialect.opened`, only a schema with a payload is
-    around it: ``schema`` may also be a column of the key.
-    """
-    text, key = key_text(), F.col("key")
-    is_wrapped = text.startswith(SCHEMA) & text.rlike(_HAS_PAYLOAD)
-    inner = read_json(key, bare, wrapped=True).getField("payload")
-    return F.when(is_wrapped, inner).otherwise(read_json(key, bare).getField("payload"))
-
-
-def _json(column: Column) -> Expression:
-    """Returns a field of an object, or the scalar that the key is."""
-    from_object = json_object(wire_struct((column,))).getField(column.name)
-    alone = StructType([StructField("it", wire_type(column))])
-    text = _without_schema()
-    shape = _TEXT if column.wire is Wire.STRING else f"{_TEXT}|{_NUMBER}|^(?:true|false)\\z"
-    around = F.concat(F.lit('{"it":'), text, F.lit("}")).cast("binary")
-    scalar = read_json(around, alone).getField("payload").getField("it")
-    return F.when(text.rlike(shape), scalar).otherwise(from_object)
+def _json(spec: ReadSpec, row: RowType) -> StructType:
+    """Returns the struct of a key in JSON; its only column may also be the key itself."""
+    kind = row(spec.key_columns)
+    if len(spec.target.key) != 1 or row is not wire_struct:
+        return kind
+    alone = {column.name: _scalar(column) for column in spec.key_columns}
+    fields = (
+        StructField(each.name, each.dataType, metadata={ALONE: alone[each.name]}) for each in kind
+    )
+    return StructType([*fields])
 
 
-def _without_schema() -> Expression:
-    """Returns the text after ``"payload":`` in a key with the converter's layout."""
-    text = key_text()
-    front = F.substring_index(text, PAYLOAD, 1)
-    is_plain = text.startswith(SCHEMA) & text.contains(PAYLOAD) & text.endswith("}")
-    start = F.length(front) + len(PAYLOAD) + 1
-    payload = F.substring(text, start, F.length(text) - start)
-    return F.when(is_plain, payload).otherwise(F.trim(text))
+def _scalar(column: Column) -> str:
+    return "text" if column.wire is Wire.STRING else "any"
 
 
 def _text(column: Column) -> Expression:

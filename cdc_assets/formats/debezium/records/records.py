@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from cdc_assets.decode import read_json
-from cdc_assets.formats.debezium.records.schemas import AroundValue, Schemas, unwrapped
-from cdc_assets.formats.envelope import Envelope, if_any, no_names, no_text
-from cdc_assets.formats.lacking import lacks, named_now, texts
+from cdc_assets.formats.debezium.records.schemas import AroundValue, Schemas
+from cdc_assets.formats.envelope import Envelope, no_names, no_text
+from cdc_assets.formats.lacking import lacks
 from cdc_assets.formats.order import Order
-from cdc_assets.formats.record_json import PAYLOAD, is_readable, parsed, unlike
+from cdc_assets.formats.record_json import PAYLOAD, compared_with, parsed, unlike
 from cdc_assets.formats.spec import ROW_OPS, ReadSpec
 
 _NO_SCHEMA: Final = "it has no schema, and other columns than the table"
@@ -60,20 +60,8 @@ class Records(ABC):
         return None if self._schemas is None else self._schemas.writer()
 
     def numbered(self, raw: DataFrame, writers: Mapping[int, str]) -> DataFrame:
-        """Adds the number of the records' schema, and makes values `plain`."""
-        return self.plain(raw) if self._schemas is None else self._schemas.numbered(raw, writers)
-
-    def plain(self, raw: DataFrame) -> DataFrame:
-        """Takes a schema that is null from around values, as this dialect has them."""
-        return raw.withColumn("value", unwrapped(is_inline=self.is_inline))
-
-    def is_nothing(self, document: Expression) -> Expression:
-        """Returns whether a record's value says that it has none: ``null``, after any schema.
-
-        Args:
-            document: from `read`.
-        """
-        return is_readable(document) & document.getField(PAYLOAD).isNull()
+        """Adds the number of the records' schema; of a known one they lose its text."""
+        return raw if self._schemas is None else self._schemas.numbered(raw, writers)
 
     def read(self, kind: StructType, spec: ReadSpec) -> Expression:
         """Parses a record, or what is beside its schema; see `cdc_assets.decode.read_json`."""
@@ -87,27 +75,28 @@ class Records(ABC):
     def _is_wrapped(self) -> bool:
         return isinstance(self._schemas, AroundValue)
 
-    def unlike(self, names: Expression, is_row: Expression, spec: ReadSpec) -> Expression:
+    def compared(self, fields: Iterable[StructField], spec: ReadSpec) -> StructType:
+        """Returns the struct of a row that tells how it differs from the table's."""
+        return compared_with(fields, spec, self.beside, spec.schema.key if self.is_inline else ())
+
+    def unlike(self, row: Expression, op: Expression) -> Expression:
         """Returns why a record without a schema, among others with one, is none of the table.
 
         It is read by the table's own schema, which shows neither columns that the record lacks nor
         columns that the table lacks.
 
         Args:
-            names: of the row's fields.
-            is_row: whether it has one.
-            spec: of the table.
+            row: read as `compared`.
+            op: of the record.
         """
         if not self.is_inline:
             return no_text()
-        must = texts((*spec.expected, *spec.schema.key))
-        known = texts((*spec.schema.names, *spec.target.left_out, *self.beside))
-        lacks = F.array_except(must, named_now(names, spec))
-        is_other = (F.size(lacks) > 0) | (F.size(F.array_except(names, known)) > 0)
-        return F.when(F.col("writer").isNull() & is_row & is_other, _NO_SCHEMA)
+        odd = unlike(row)
+        is_other = odd.getField("absent").isNotNull() | odd.getField("unknown").isNotNull()
+        return F.when(F.col("writer").isNull() & op.isin(*ROW_OPS) & is_other, _NO_SCHEMA)
 
     def differences(
-        self, row: Expression, names: Expression, op: Expression, spec: ReadSpec
+        self, row: Expression, op: Expression, spec: ReadSpec
     ) -> tuple[Expression, Expression]:
         """Returns ``unknown`` and ``absent``: how a row's fields differ from the table's columns.
 
@@ -116,18 +105,13 @@ class Records(ABC):
 
         Args:
             row: read as `compared`.
-            names: of its fields.
             op: of the record.
             spec: of the table.
         """
         is_row = op.isin(*ROW_OPS)
         if self.is_inline:
             return no_names(), F.when(is_row, lacks(spec))
-        is_odd = unlike(row).isNotNull()
-        known = texts((*spec.schema.names, *spec.target.left_out, *self.beside))
-        missing = F.array_except(texts(spec.expected), named_now(names, spec))
-        strange = if_any(F.array_except(names, known))
-        return F.when(is_odd, strange), F.when(is_odd & is_row & (F.size(missing) > 0), missing)
+        return unlike(row).getField("unknown"), F.when(is_row, unlike(row).getField("absent"))
 
     @property
     def beside(self) -> tuple[str, ...]:

@@ -20,9 +20,6 @@ _MOST_FRONTS: Final = 8
 """Each is sent with every statement, and each record is compared with one after another."""
 _LONGEST: Final = 2**31 - 1
 
-_AROUND_PLAIN: Final = (b'{"schema":null,"payload":', b'{"schema": null, "payload": ')
-"""What is around a value without a schema, as Java's and Python's writers of JSON have it."""
-
 
 class Schemas(ABC):
     """The location of the schema in the records of a dialect."""
@@ -41,7 +38,7 @@ class Schemas(ABC):
         The number is that of the value as it was: Spark puts the expressions of columns in place of
         their names where it filters by the number.
         """
-        return raw.withColumns({"writer": self.writer(), "value": unwrapped(is_inline=True)})
+        return raw.withColumn("writer", self.writer())
 
     def alone(self) -> Expression:
         """Returns the record without its payload; NULL if the schema is longer than any table's."""
@@ -76,8 +73,7 @@ class AroundValue(Schemas):
         rest = F.concat(F.lit(b"{"), _by_number(rests))
         told = raw.withColumn("known", first)
         writer = F.coalesce(known, self.writer())
-        plain = F.coalesce(rest, unwrapped(is_inline=True))
-        return told.withColumns({"writer": writer, "value": plain})
+        return told.withColumns({"writer": writer, "value": F.coalesce(rest, value)})
 
     def is_plain(self) -> Expression:
         """Returns whether it has the layout of `cdc_assets.formats.debezium.inline`."""
@@ -103,27 +99,6 @@ class InData(Schemas):
             & _front().contains(DATA)
             & _front().endswith("}")
         )
-
-
-def unwrapped(*, is_inline: bool) -> Expression:
-    """Returns a value without ``{"schema": null, "payload": …}`` around an object or null.
-
-    A converter with schemas writes it around values without one. A row with two columns of these
-    names is not mistaken for it, unless its payload is an object.
-
-    Args:
-        is_inline: whether the dialect has its values in ``{"payload": …}``.
-    """
-    value = F.col("value")
-
-    def case(front: bytes) -> tuple[Expression, Expression]:
-        is_object = F.startswith(value, F.lit(front + b"{")) & F.endswith(value, F.lit(b"}"))
-        length = F.octet_length(value) - len(front) - 1
-        inner = F.substring(value, F.lit(len(front) + 1), length)
-        kept = F.concat(F.lit(b'{"payload":'), inner, F.lit(b"}")) if is_inline else inner
-        return is_object | (value == F.lit(front + b"null}")), kept
-
-    return _by_number(map(case, _AROUND_PLAIN)).otherwise(value)
 
 
 def _fronts(writers: Mapping[int, str]) -> dict[int, bytes]:

@@ -20,12 +20,17 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * document, as Spark writes it in JSON. Their argument is the bytes of a document, which has the
  * type itself, or in its field ``payload``. See {@link JsonReader}.
  *
+ * <p>Those in ``key`` are named by the type of a record's key, see {@link KeyReader}.
+ *
  * <p>``canal.packets``: see {@link Packets}. ``build``: see {@link Build}. ``goes_back``:
- * see {@link GoesBack}. ``lsns``: see {@link Lsns}.
+ * see {@link GoesBack}. ``postgres``: see {@link Postgres}. ``step``: see {@link Step}.
+ * ``key_schema``: see {@link KeySchema}.
  */
 public final class Functions implements FunctionCatalog {
     private static final Map<String, Supplier<BoundFunction>> OTHERS =
-            Map.of("build", Build::new, "goes_back", GoesBack::new, "lsns", Lsns::new);
+            Map.of(
+                    "build", Build::new, "goes_back", GoesBack::new, "key_schema", KeySchema::new,
+                    "postgres", Postgres::new, "step", Step::new);
 
     private String name;
 
@@ -50,6 +55,7 @@ public final class Functions implements FunctionCatalog {
         return switch (String.join(".", identifier.namespace())) {
             case "json" -> unbound(() -> new JsonReader(DataType.fromJson(function), false));
             case "payload" -> unbound(() -> new JsonReader(DataType.fromJson(function), true));
+            case "key" -> unbound(() -> new KeyReader(DataType.fromJson(function)));
             case "canal" -> named(identifier, Map.of("packets", Packets::new));
             case "" -> named(identifier, OTHERS);
             default -> throw new NoSuchFunctionException(identifier);

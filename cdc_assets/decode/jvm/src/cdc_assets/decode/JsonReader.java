@@ -19,8 +19,12 @@ import org.apache.spark.unsafe.types.UTF8String;
  * A function for Spark: reads a JSON document in one pass of a streaming parser.
  *
  * <p>It returns ``struct<payload, unreadable>``: the document in the type that is asked for, and the
- * {@link Fault} that makes it unreadable, NULL if nothing does. NULL for no bytes. Nothing is
- * raised, whatever the bytes are, and the time taken grows with their number only.
+ * {@link Fault} that makes it unreadable, NULL if nothing does. Both are NULL for no bytes. Nothing
+ * is raised, whatever the bytes are, and the time taken grows with their number only.
+ *
+ * <p>A converter with schemas writes ``{"schema": null, "payload": …}`` around an object or null that
+ * has none: that is taken off. A row with columns of these names is not mistaken for it, unless its
+ * first one is NULL and its second one an object.
  *
  * <p>Of a document that is no JSON at all nothing is read; of one in which single values do not fit
  * their types, these are NULL.
@@ -82,7 +86,7 @@ public final class JsonReader implements ScalarFunction<InternalRow> {
     /** What Spark's generated code calls. */
     public InternalRow invoke(byte[] bytes) {
         if (bytes == null) {
-            return null;
+            return new GenericInternalRow(2);
         }
         if (reader == null) {
             reader = ValueReader.of(type);
@@ -94,7 +98,8 @@ public final class JsonReader implements ScalarFunction<InternalRow> {
             if (parser.nextToken() == null) {
                 throw new IOException("nothing");
             }
-            payload = isWrapped ? wrapped(parser, faults) : reader.read(parser, faults);
+            boolean isAround = isWrapped || Around.isEmpty(bytes);
+            payload = isAround ? wrapped(parser, faults) : reader.read(parser, faults);
             if (parser.nextToken() != null) {
                 throw new IOException("something follows");
             }
@@ -128,8 +133,10 @@ public final class JsonReader implements ScalarFunction<InternalRow> {
             if (name.equals("payload")) {
                 isThere = true;
                 found = reader.read(parser, faults);
-            } else {
+            } else if (isWrapped || name.equals("schema")) {
                 parser.skipChildren();
+            } else {
+                throw new IOException("more than a payload");
             }
         }
         if (!isThere) {
@@ -138,7 +145,7 @@ public final class JsonReader implements ScalarFunction<InternalRow> {
         return found;
     }
 
-    private static JsonParser parser(byte[] bytes, Fault fault) throws IOException {
+    static JsonParser parser(byte[] bytes, Fault fault) throws IOException {
         if (fault == Fault.NOT_UTF8) {
             return FACTORY.createParser(new String(bytes, StandardCharsets.UTF_8));
         }
