@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Final
 
@@ -26,9 +26,11 @@ from cdc_assets.merge.intake.observe import FEW_SCHEMAS, BatchObserver, Watched
 from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.statements.pinning import kept
+from cdc_assets.merge.statements.pinning import interpreted, kept
 from cdc_assets.registry import Taken
 
+INTERPRETED: Final = 1_000
+"""Of up to this many records Spark evaluates the fold without writing code for it."""
 PINNED_VALUES: Final = 100_000
 """Up to this many values (records times columns) are kept by a checkpoint: some five megabytes.
 A session's last few are not collected at once, as Spark Connect remembers the last 16 plans."""
@@ -62,7 +64,7 @@ class Reader:
             if counted is not None:
                 folding = counted.attach(folding)
         with ExitStack() as during:
-            with steps.step("read, decode, fold"):
+            with steps.step("read, decode, fold"), _evaluated(batch.plan, folding):
                 frame = during.enter_context(kept(folding, "folded", is_small=small))
                 rows, read = counted.told(folding) if counted else None, folding
                 if rows is None:
@@ -128,6 +130,12 @@ def _may_stray(batch: PlannedBatch) -> bool:
     return (
         batch.decoder.format.names_tables and entry.taken is not Taken.ALL and not entry.is_shared
     )
+
+
+def _evaluated(plan: BatchPlan, folding: DataFrame) -> AbstractContextManager[None]:
+    """Returns a block in which Spark evaluates the fold as suits the number of its records."""
+    few = sum(each.length for each in plan.ranges) <= INTERPRETED
+    return interpreted(folding.sparkSession) if few and _is_small(plan) else nullcontext()
 
 
 def _is_small(plan: BatchPlan) -> bool:

@@ -14,6 +14,7 @@ from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from cdc_assets.merge.statements.failures import released_after
 
+_WRITES_CODE: Final = "spark.sql.codegen.factoryMode"
 _MOST_ROWS: Final = 2**31 - 1
 """The largest limit that Spark knows; no batch has as many records."""
 
@@ -36,6 +37,20 @@ def pinned_in_rounds(frame: DataFrame) -> DataFrame:
     estimate of a limit depends on nothing before it.
     """
     return pinned(frame.limit(_MOST_ROWS))
+
+
+@contextmanager
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """Has Spark evaluate expressions itself during the block, instead of by code that it writes.
+
+    For each projection of each task it writes the code, if only to find that it is compiled
+    already. For some hundred rows that takes longer than to evaluate them.
+    """
+    spark.conf.set(_WRITES_CODE, "NO_CODEGEN")
+    try:
+        yield
+    finally:
+        spark.conf.unset(_WRITES_CODE)
 
 
 @contextmanager
