@@ -57,11 +57,14 @@ class Probe:
     targets: Mapping[str, LakeName]
     latencies: dict[str, list[float]] = field(default_factory=dict)
     _written: dict[str, list[float]] = field(default_factory=dict)
+    _before: int = 0
+    """Markers of earlier probes, which the tables keep."""
 
     def run(self, seconds: float, grace_seconds: float = 90) -> None:
         """Write for so long; look until all markers are visible or the grace is over."""
         self.latencies = {table: [] for table in MARKERS}
         self._written = {table: [] for table in MARKERS}
+        self._before = self._markers()
         done = threading.Event()
         looking = threading.Thread(target=self._look, args=(done,), daemon=True)
         looking.start()
@@ -77,13 +80,19 @@ class Probe:
         """Markers that are not visible yet."""
         return sum(len(self._written[t]) - len(self.latencies[t]) for t in MARKERS)
 
+    def _markers(self) -> int:
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            found = connection.execute("SELECT count(*) FROM orders WHERE id < 0").fetchone()
+        return found[0] if found else 0
+
     def _write(self, seconds: float) -> None:
         started = time.monotonic()
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             for number in range(1, int(seconds / EVERY_SECONDS) + 1):
+                marker = -(self._before + number)
                 for table, (_, values) in MARKERS.items():
                     self._written[table].append(time.time())
-                    connection.execute(f"INSERT INTO {table} {values}".encode(), (-number,))
+                    connection.execute(f"INSERT INTO {table} {values}".encode(), (marker,))
                 time.sleep(max(0.0, started + number * EVERY_SECONDS - time.monotonic()))
 
     def _look(self, done: threading.Event) -> None:
@@ -115,8 +124,10 @@ class Probe:
         heads[table] = snapshot
         column, seen = MARKERS[table][0], self.latencies[table]
         new = loaded.scan(
-            row_filter=f"{column} < {-len(seen)}", selected_fields=(column,), snapshot_id=snapshot
+            row_filter=f"{column} < {-self._before - len(seen)}",
+            selected_fields=(column,),
+            snapshot_id=snapshot,
         ).to_arrow()
         written = self._written[table]
         for number in sorted(-value for value in new[column].to_pylist()):
-            seen.append(now - written[number - 1])
+            seen.append(now - written[number - self._before - 1])
