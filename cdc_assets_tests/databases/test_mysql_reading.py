@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -163,6 +164,8 @@ def encrypting(stack_parts: Callable[..., LocalStack], tmp_path: Path) -> Iterat
     stack, home = stack_parts("mariadb"), tmp_path / "encrypting"
     home.mkdir()
     for folder in (home, *home.parents[:3]):
+        if folder == Path(tempfile.gettempdir()):  # everybody's
+            break
         folder.chmod(0o755)
     made = (
         "req -x509 -newkey rsa:2048 -nodes -keyout ca-key.pem -out ca.pem -days 2 -subj /CN=ca",
