@@ -34,10 +34,7 @@ def read_json(document: Expression, kind: StructType, *, wrapped: bool = False) 
         kind: of the document; structs in it may be `compared`.
         wrapped: whether that is the field ``payload`` of the document, which must have it.
     """
-    from pyspark.sql import functions as F
-
-    name, namespace = kind.json().replace("`", "``"), "payload" if wrapped else "json"
-    return F.call_function(f"{CATALOG}.{namespace}.`{name}`", document)
+    return _called("payload" if wrapped else "json", kind, document)
 
 
 def read_key(key: Expression, kind: StructType) -> Expression:
@@ -50,9 +47,14 @@ def read_key(key: Expression, kind: StructType) -> Expression:
         key: bytes.
         kind: of the key; its only field may be `ALONE`.
     """
+    return _called("key", kind, key)
+
+
+def _called(namespace: str, kind: StructType, argument: Expression) -> Expression:
     from pyspark.sql import functions as F
 
-    return F.call_function(f"{CATALOG}.key.`{kind.json().replace('`', '``')}`", key)
+    name = kind.json().replace("`", "``")
+    return F.call_function(f"{CATALOG}.{namespace}.`{name}`", argument)
 
 
 def compared(

@@ -8,8 +8,13 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from cdc_assets.changes.names import TableName
 from cdc_assets.decode import read_key
 from cdc_assets.formats.debezium.dialects.dialect import unwrapped
+from cdc_assets.formats.debezium.records.keys import record_key
+from cdc_assets.formats.layout import Layout
+from cdc_assets.formats.spec import ReadSpec
+from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
 from cdc_assets_tests.pipeline import Session
 
 KEY = {"schema": "public", "id": 7}
@@ -30,3 +35,19 @@ def test_a_schema_is_around_a_key_only_if_a_payload_is_beside_it(spark: Session)
     frame = spark().createDataFrame([(each, n) for n, each in enumerate(keys)], "key binary, n int")
     found = frame.select("n", read_key(F.col("key"), FIELDS).alias("read")).sort("n").collect()
     assert [row["read"].asDict() for row in found] == [unwrapped(each) for each in keys]
+
+
+@pytest.mark.spark
+def test_a_key_that_is_its_only_column_has_either_of_its_names(spark: Session) -> None:
+    """A renamed column may arrive under both, of which a scalar has none."""
+    ident, was = (Column(name, Primitive.LONG, Wire.LONG) for name in ("ident", "id"))
+    target = TableSchema((ident,), key=("ident",))
+    spec = ReadSpec(
+        TableSchema((ident, was), key=("ident", "id")), Layout("bare"), target,
+        TableName("shop", "public", "t"), homes={"id": "ident"},
+    )  # fmt: skip
+    keys = [b"7", b'{"schema":{"type":"int64"},"payload":7}', b'{"ident":7}', b'{"id":7}', b'"7"']
+    frame = spark().createDataFrame([*enumerate(keys)], "n int, key binary")
+    image = record_key(spec)
+    told = F.coalesce(*(image.value(each) for each in spec.key_columns)).alias("told")
+    assert [row["told"] for row in frame.select("n", told).sort("n").collect()] == [7] * 4 + [None]

@@ -26,28 +26,24 @@ _WHOLE: Final = r"^(?:0|-?[1-9][0-9]{0,18})\z"
 def record_key(spec: ReadSpec, row: RowType = wire_struct) -> Image:
     """Returns the Kafka key, with or without a schema around it."""
     match spec.layout.key_form:
+        case KeyForm.JSON if len(spec.target.key) != 1 or row is not wire_struct:
+            return fields_of(read_key(F.col("key"), row(spec.key_columns)))
         case KeyForm.JSON:
-            return fields_of(read_key(F.col("key"), _json(spec, row)))
+            return Image(F.col("key").isNotNull(), _json)
         case KeyForm.TEXT:
             return Image(F.col("key").isNotNull(), _text)
         case KeyForm.LONG | KeyForm.INTEGER as form:
             return Image(F.col("key").isNotNull(), lambda column: _number(column, form))
 
 
-def _json(spec: ReadSpec, row: RowType) -> StructType:
-    """Returns the struct of a key in JSON; its only column may also be the key itself."""
-    kind = row(spec.key_columns)
-    if len(spec.target.key) != 1 or row is not wire_struct:
-        return kind
-    alone = {column.name: _scalar(column) for column in spec.key_columns}
-    fields = (
-        StructField(each.name, each.dataType, metadata={ALONE: alone[each.name]}) for each in kind
-    )
-    return StructType([*fields])
+def _json(column: Column) -> Expression:
+    """Returns a field of an object, or the scalar that the key is.
 
-
-def _scalar(column: Column) -> str:
-    return "text" if column.wire is Wire.STRING else "any"
+    Each column is asked by itself: a renamed one may arrive under either name, or under none.
+    """
+    alone = {ALONE: "text" if column.wire is Wire.STRING else "any"}
+    kind = StructType([StructField(column.name, wire_type(column), metadata=alone)])
+    return read_key(F.col("key"), kind).getField(column.name)
 
 
 def _text(column: Column) -> Expression:
