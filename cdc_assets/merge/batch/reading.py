@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Final
 
@@ -64,7 +64,9 @@ class Reader:
             if counted is not None:
                 folding = counted.attach(folding)
         with ExitStack() as during:
-            with steps.step("read, decode, fold"), _evaluated(batch.plan, folding):
+            few = small and sum(each.length for each in ranges) <= INTERPRETED
+            by_itself = interpreted(folding.sparkSession) if few else nullcontext()
+            with steps.step("read, decode, fold"), by_itself:
                 frame = during.enter_context(kept(folding, "folded", is_small=small))
                 rows, read = counted.told(folding) if counted else None, folding
                 if rows is None:
@@ -130,12 +132,6 @@ def _may_stray(batch: PlannedBatch) -> bool:
     return (
         batch.decoder.format.names_tables and entry.taken is not Taken.ALL and not entry.is_shared
     )
-
-
-def _evaluated(plan: BatchPlan, folding: DataFrame) -> AbstractContextManager[None]:
-    """Returns a block in which Spark evaluates the fold as suits the number of its records."""
-    few = sum(each.length for each in plan.ranges) <= INTERPRETED
-    return interpreted(folding.sparkSession) if few and _is_small(plan) else nullcontext()
 
 
 def _is_small(plan: BatchPlan) -> bool:

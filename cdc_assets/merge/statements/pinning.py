@@ -47,10 +47,8 @@ def interpreted(spark: SparkSession) -> Iterator[None]:
     already. For some hundred rows that takes longer than to evaluate them.
     """
     spark.conf.set(_WRITES_CODE, "NO_CODEGEN")
-    try:
+    with released_after(lambda: spark.conf.unset(_WRITES_CODE)):
         yield
-    finally:
-        spark.conf.unset(_WRITES_CODE)
 
 
 @contextmanager
