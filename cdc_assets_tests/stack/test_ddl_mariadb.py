@@ -32,12 +32,12 @@ MADE = (
 )
 STATEMENTS = {
     "ALTER TABLE people ADD COLUMN city varchar(9) DEFAULT 'x', MODIFY age bigint": (
-        "add city; change age"
+        "change age; add city"
     ),
     "ALTER TABLE people CHANGE name called varchar(9)": "rename name to called; change called",
     "ALTER TABLE people MODIFY pass varchar(9) DEFAULT 'hidden'": "change pass",
     "ALTER ONLINE TABLE people ADD COLUMN IF NOT EXISTS more int": "add more",
-    "ALTER TABLE people ADD COLUMN (x int, y int)": "the statement cannot be read",
+    "ALTER TABLE people ADD COLUMN (x int, y int)": "add x; add y",
     "RENAME TABLE people TO persons": "the table is called {database}.persons now",
     "DROP TABLE persons": None,
     "CREATE TABLE people (id int PRIMARY KEY, name varchar(9), city text)": "the table was created",
