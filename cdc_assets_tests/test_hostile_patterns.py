@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import groupby
@@ -15,12 +16,16 @@ import pyspark
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError
+from pyspark.sql.types import BinaryType, StringType
 
+from cdc_assets import decode
 from cdc_assets.devstack.java import find_java
-from cdc_assets.formats.scalar_values import _number
+from cdc_assets.formats.values import arriving, is_decoded, wire_type
+from cdc_assets.schema.types import Column, Decimal, Primitive, Wire, WireDetail
 from cdc_assets_tests import hostile
 from cdc_assets_tests.hostile import (
     END,
+    FILLERS,
     JAVA,
     PYTHON,
     SIZE,
@@ -37,16 +42,8 @@ from cdc_assets_tests.toy.profiles import is_soak
 SECONDS = 20 if is_soak() else 5
 """For `SIZE`, on a busy machine. Twice the text for four times the time would take minutes."""
 
-_TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6}0*)?"
 SAMPLES = {
     "cdc_assets.databases.mysql.type_text: f'{quote}{quote}|\\\\\\\\(.)'": [r"''|\\(.)"],
-    "cdc_assets.formats.scalar_values: _number(scale)": [_number(0), _number(6)],
-    "cdc_assets.formats.values: f'^{date}T{time}(Z|[+-][0-9]{{2}}:[0-9]{{2}})\\\\z'": [
-        rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T{_TIME}(Z|[+-][0-9]{{2}}:[0-9]{{2}})\z",
-    ],
-    "cdc_assets.formats.values: f'^[+-]?[0-9]+{fraction}\\\\z'": [
-        r"^[+-]?[0-9]+(\.[0-9]{1,6}0*)?\z", r"^[+-]?[0-9]+(\.0*)?\z",
-    ],
     "cdc_assets.merge.rebuild.tags: f'{site.kept}([0-9]+)'": ["kept([0-9]+)"],
 }  # fmt: skip
 """What patterns become that only their function knows."""
@@ -171,13 +168,15 @@ def read(value, F, given):
 
 @contextmanager
 def jvm(seconds: float) -> Iterator[Any]:
-    """Starts the Java of the stack's Spark, without Spark.
+    """Starts the Java of the stack's Spark, with its classes and ours but without Spark.
 
     A thread's stack is as large as that of a task; a call that takes longer than this is an error.
     """
-    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
+    jars = Path(pyspark.__file__).parent / "jars"
+    (jar,) = jars.glob("py4j-*.jar")
     launched: Any = launch_gateway(
-        jarpath=str(jar), java_path=str(find_java().program), die_on_exit=True, return_proc=True,
+        jarpath=str(jar), classpath=f"{jars}/*:{decode.JAR}",
+        java_path=str(find_java().program), die_on_exit=True, return_proc=True,
         redirect_stdout=subprocess.DEVNULL, redirect_stderr=subprocess.DEVNULL,
     )  # fmt: skip
     port, process = launched
@@ -220,3 +219,72 @@ def test_every_pattern_of_sparks_takes_time_in_proportion_and_no_stack() -> None
 def test_a_pattern_that_overflows_or_takes_too_long_is_found(text: str) -> None:
     with jvm(seconds=3) as java:
         assert try_on_java(java, Found("a module", JAVA, text)) is not None
+
+
+MORE: Mapping[Wire, Sequence[dict[str, Any]]] = {
+    Wire.STRING: (
+        {},
+        {"labels": ("a", "b")},
+        {"labels": ("a", "b"), "many": True},
+        {"number": True},
+    ),
+    Wire.BITS: ({"bits": 70},),
+    **dict.fromkeys((Wire.ENUM_ORDINAL, Wire.SET_BITS), ({"labels": ("a", "b")},)),
+    **dict.fromkeys((Wire.BYTES_LATIN1, Wire.SCALAR), ({}, {"width": 9})),
+}
+COLUMNS = [
+    Column("c", type_, wire, detail=WireDetail(zone="Europe/Berlin", **more))
+    for wire in Wire
+    for type_ in (*Primitive, Decimal(38, 9))
+    for more in MORE.get(wire, ({},))
+]
+
+
+def hostile_rows(gateway: Any, *, as_bytes: bool) -> list[tuple[str, Any]]:
+    """Returns each filler, and a row of one long value that consists of it."""
+    java, found = gateway.jvm, []
+    text_of = java.org.apache.spark.unsafe.types.UTF8String.fromString
+    for filler in FILLERS:
+        for end in ("", END):
+            long = text_of(text_of(filler).repeat(SIZE // len(filler)).toString() + end)
+            values = gateway.new_array(java.java.lang.Object, 1)
+            values[0] = long.getBytes() if as_bytes else long
+            row = java.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(values)
+            found.append((filler, row))
+    return found
+
+
+def decoder(gateway: Any, column: Column) -> Any:
+    """Returns the image of rows with this column."""
+    java = gateway.jvm
+    told = java.com.fasterxml.jackson.databind.ObjectMapper().readTree(json.dumps(arriving(column)))
+    columns = java.java.util.ArrayList()
+    columns.add(java.cdc_assets.decode.values.Arriving(told))
+    types = java.org.apache.spark.sql.types.DataTypes
+    kind = types.BinaryType if is_bytes(column) else types.StringType
+    struct = java.org.apache.spark.sql.types.StructType().add("c", kind)
+    return java.cdc_assets.decode.values.Image(struct, columns)
+
+
+def is_bytes(column: Column) -> bool:
+    return isinstance(wire_type(column), BinaryType)
+
+
+@pytest.mark.spark
+def test_every_decoder_takes_any_value_in_time_in_proportion_to_it() -> None:
+    columns = [
+        each
+        for each in COLUMNS
+        if each.wire is not Wire.LIST and each.wire is not Wire.SHARD and is_decoded(each)
+        if isinstance(wire_type(each), StringType | BinaryType)
+    ]
+    assert len(columns) > 40
+    with jvm(SECONDS) as java:
+        rows = {kind: hostile_rows(java, as_bytes=kind) for kind in (False, True)}
+        for column in columns:
+            image = decoder(java, column)
+            for filler, row in rows[is_bytes(column)]:
+                try:
+                    image.of(row).decoded(0)
+                except Py4JError as error:
+                    pytest.fail(f"{column.wire} as {column.type} on {filler!r}: {error}")

@@ -1,10 +1,12 @@
-"""Calls the function that reads a JSON document in one pass (``jvm/src``).
+"""Calls the functions that read records (``jvm/src``).
 
-Spark finds it in a catalog of functions, whose names are the types that they return.
+Spark finds them in a catalog of functions, whose names are the types that they return, or what is
+wanted of them in JSON.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -50,11 +52,46 @@ def read_key(key: Expression, kind: StructType) -> Expression:
     return _called("key", kind, key)
 
 
-def _called(namespace: str, kind: StructType, argument: Expression) -> Expression:
+def read_value(column: Mapping[str, object], value: Expression) -> Expression:
+    """Returns what the lake stores of a value; NULL if that cannot be represented exactly.
+
+    Args:
+        column: what `cdc_assets.formats.values.arriving` tells of it.
+        value: as it arrives.
+    """
+    return _called("value", column, value)
+
+
+def read_change(wanted: Mapping[str, object], *parts: Expression) -> Expression:
+    """Returns ``struct<key, old_key, row, unset, old_row, reject>``, see `formats.change`.
+
+    Args:
+        wanted: what to decode, see ``Changes.java``.
+        parts: of the record, see ``Change.java``.
+    """
+    return _called("change", wanted, *parts)
+
+
+def called(name: str, *parts: Expression) -> Expression:
+    """Calls one of our functions with a struct of these parts.
+
+    NULL is told by a struct's own mark: what Spark's generated code hands over for an argument that
+    is NULL may be the value of the record before.
+    """
     from pyspark.sql import functions as F
 
-    name = kind.json().replace("`", "``")
-    return F.call_function(f"{CATALOG}.{namespace}.`{name}`", argument)
+    return F.call_function(
+        f"{CATALOG}.{name}", F.struct(*(each.alias(f"p{n}") for n, each in enumerate(parts)))
+    )
+
+
+def _called(
+    namespace: str, wanted: StructType | Mapping[str, object], *parts: Expression
+) -> Expression:
+    is_told = isinstance(wanted, Mapping)
+    name = json.dumps(wanted, separators=(",", ":")) if is_told else wanted.json()
+    quoted = name.replace("`", "``")
+    return called(f"{namespace}.`{quoted}`", *parts)
 
 
 def compared(

@@ -2,47 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Final
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 
-from cdc_assets.formats.envelope import Envelope, Image
-from cdc_assets.formats.flat import any_of
+from cdc_assets.decode import read_change
+from cdc_assets.formats.debezium.placeholder import map_text
+from cdc_assets.formats.envelope import Envelope
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.order import NUMBERS, Placed
-from cdc_assets.formats.record_keys import key_of, old_key
-from cdc_assets.formats.rejections import rejection
-from cdc_assets.formats.spec import LINE_BITS, ROW_OPS, TOMBSTONE, ReadSpec
-from cdc_assets.formats.stored_values import stored
-from cdc_assets.formats.values import decoded
-from cdc_assets.schema.types import Column, Wire
+from cdc_assets.formats.spec import LINE_BITS, TOMBSTONE, ReadSpec
+from cdc_assets.formats.values import arriving
+
+_FIRST_MICRO: Final = -719_162 * 86_400_000_000
+_LAST_MICRO: Final = 2_932_897 * 86_400_000_000 - 1
+"""The years 0001 to 9999, which every reader of Iceberg supports."""
 
 
-def change_of(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expression]:
-    """Returns the columns of a change by name, see `cdc_assets.formats.changes`."""
-    op, after, source = envelope.op, envelope.after, envelope.source
-    has_row = op.isin(*ROW_OPS) & after.is_there
+def change_of(envelope: Envelope, spec: ReadSpec, fmt: Format) -> Expression:
+    """Returns ``struct<key, old_key, row, unset, old_row, reject>`` of a change.
+
+    It has all that depends on the values of a record, see ``Changes.java``.
+    """
+    return read_change(
+        _wanted(envelope, spec, fmt),
+        envelope.op,
+        F.coalesce(envelope.is_read, F.lit(False)),
+        envelope.after.row,
+        envelope.before.row,
+        envelope.record_key.row,
+        envelope.left_out.names,
+        envelope.unchanged,
+        envelope.reject,
+        envelope.replaced,
+        _is_beyond_time(envelope, spec),
+    )
+
+
+def _wanted(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, object]:
+    """Returns what is decoded of the table, and by which rules.
+
+    ``split_keys``: whether the key is a configured one, which any update may change.
+    ``has_positions``: whether a create of a changed key is told from an insert. ``leaves_out``:
+    whether an update leaves out the columns that its record does not know.
+    """
+    left_out = envelope.left_out
+    places = {each.name: place for place, each in enumerate(spec.schema.columns)}
+    targets = {each.name: place for place, (each, _) in enumerate(spec.pairs)}
+    columns = [
+        {**arriving(each), "may_be_left_out": left_out.may_be(each)} for each in spec.schema.columns
+    ]
+    target = [
+        {"name": each.name, "type": str(each.type), "ways": [places[way.name] for way in ways]}
+        for each, ways in spec.pairs
+    ]
+    wanted: dict[str, object] = {
+        "columns": columns,
+        "target": target,
+        "key": [targets[name] for name in spec.target.key] if spec.schema.key else [],
+        "unset": [targets[name] for name in spec.unset_able],
+        "counts_rows": spec.counts_rows,
+        "has_rows": spec.has_rows,
+        "split_keys": spec.layout.split_keys,
+        "reads_tombstones": spec.tombstone_keys,
+        "is_shared": spec.own is not None and spec.own.is_shared,
+        "has_positions": bool(spec.order.types),
+        "leaves_out": fmt.leaves_out,
+        "checks_texts": envelope.checks_texts,
+    }
+    if left_out.placeholder:
+        wanted["placeholder"] = left_out.placeholder
+        wanted["placeholder_map"] = map_text(left_out.placeholder)
+    return wanted
+
+
+def parts_of(
+    envelope: Envelope, change: Expression, spec: ReadSpec, fmt: Format
+) -> dict[str, Expression]:
+    """Returns the columns of a change by name, see `cdc_assets.formats.changes`.
+
+    Args:
+        envelope: of the record.
+        change: from `change_of`.
+        spec: of the table.
+        fmt: of the records.
+    """
+    op = envelope.op
+    ts = F.timestamp_micros(spec.order.told_micros(envelope.source))
     return {
         "op": op,
         **_position(envelope, spec, fmt),
         "partition": F.col("partition"),
         "offset": F.col("offset"),
-        "ts": F.when(~envelope.is_read, F.timestamp_micros(spec.order.told_micros(source))),
-        "key": key_of(envelope, spec),
-        "old_key": old_key(envelope, spec),
-        "row": F.when(has_row, _row(envelope, spec)) if spec.has_rows else _no_row(spec),
-        "unset": _unset(envelope, spec, fmt),
-        "old_row": _old_row(envelope, spec),
+        "ts": F.when(~envelope.is_read, ts),
+        **{name: change.getField(name) for name in ("key", "old_key", "row", "unset", "old_row")},
         "ordinal": envelope.ordinal,
         "pair": _pair(op) if fmt.has_tombstones else F.lit(None).cast("bigint"),
-        "reject": rejection(envelope, spec),
+        "reject": change.getField("reject"),
         "is_unwritten": F.lit(False),
         "other_table": envelope.other_table,
         "unknown": envelope.unknown,
         "absent": envelope.absent,
         **_key_schema(spec, fmt),
     }
+
+
+def _is_beyond_time(envelope: Envelope, spec: ReadSpec) -> Expression:
+    """Returns whether a change's commit time is out of range; a row of a snapshot has none."""
+    source = envelope.source
+    given = source.getField("ts_us").isNotNull() | source.getField("ts_ms").isNotNull()
+    micros = spec.order.told_micros(source)
+    fits = F.coalesce(micros.between(_FIRST_MICRO, _LAST_MICRO), F.lit(False))
+    return F.coalesce(given & ~fits & ~envelope.is_read, F.lit(False))
 
 
 def _key_schema(spec: ReadSpec, fmt: Format) -> dict[str, Expression]:
@@ -80,80 +152,9 @@ def placed_of(envelope: Envelope, fmt: Format) -> Placed:
     return Placed(source, envelope.is_read, partition, offset, place, envelope.placed)
 
 
-def _old_row(envelope: Envelope, spec: ReadSpec) -> Expression:
-    if not spec.counts_rows:
-        return F.lit(None).cast("struct<none:string>")
-    if not spec.has_rows:
-        return _no_row(spec)
-    values = (_value(envelope.before, *each).alias(each[0].name) for each in spec.pairs)
-    return F.when(envelope.op.isin("u", "d"), F.struct(*values))
-
-
-def _no_row(spec: ReadSpec) -> Expression:
-    """Returns NULL of a row's type; of a record without a row nothing can be decoded."""
-    nothing = (F.lit(None).cast(str(each.type)).alias(each.name) for each, _ in spec.pairs)
-    return F.when(F.lit(False), F.struct(*nothing))
-
-
 def _pair(op: Expression) -> Expression:
     """Returns the hash that a delete shares with the tombstone that Debezium sends next."""
     after_delete = F.xxhash64(F.col("key"), F.col("partition"), F.col("offset") + 1)
     tombstone = F.xxhash64(F.col("key"), F.col("partition"), F.col("offset"))
     known = F.col("key").isNotNull()
     return F.when(known & (op == "d"), after_delete).when(known & (op == TOMBSTONE), tombstone)
-
-
-def _row(envelope: Envelope, spec: ReadSpec) -> Expression:
-    """Returns all columns; without a key, those left out of ``after`` come from ``before``."""
-    after, before = envelope.after, envelope.before
-
-    def value(target: Column, ways: Sequence[Column]) -> Expression:
-        now = _value(after, target, ways)
-        marks = [envelope.left_out(c) for c in ways if _may_be_held_before(c, spec)]
-        held = [each for each in marks if each is not None]
-        if not held:
-            return now
-        unset = (envelope.op == "u") & any_of(held)
-        return F.when(unset, _value(before, target, ways)).otherwise(now)
-
-    return F.struct(*(value(*each).alias(each[0].name) for each in spec.pairs))
-
-
-def _may_be_held_before(column: Column, spec: ReadSpec) -> bool:
-    """Returns whether ``before`` has the value of a column that an update leaves out."""
-    if spec.counts_rows:
-        return True
-    split = spec.layout.split_keys and column.wire is Wire.STRING
-    return split and column.name in spec.schema.key
-
-
-def _value(image: Image, target: Column, ways: Sequence[Column]) -> Expression:
-    """Returns the value that is present, of the columns as which a column may arrive."""
-    found = [stored(decoded(image.value(each), each), each, target) for each in ways]
-    if len(found) == 1:
-        return found[0]
-    return F.coalesce(*found, F.lit(None).cast(str(target.type)))
-
-
-def _unset(envelope: Envelope, spec: ReadSpec, fmt: Format) -> Expression:
-    """Returns which columns are left out: only an update leaves out, or a create of a changed key.
-
-    In ``r`` the same text is data, and in any other create (`cdc_assets.merge.fold.moved`). Without
-    positions such a create is rejected, see `cdc_assets.formats.rejections`.
-    """
-    ops = ("u", "c") if spec.schema.key and spec.order.types else ("u",)
-    arriving = {target.name: ways for target, ways in spec.pairs if ways} if spec.has_rows else {}
-
-    def is_unset(name: str) -> Expression:
-        if not spec.has_rows:
-            return F.lit(False)
-        if name not in arriving:
-            return F.coalesce(F.lit(fmt.leaves_out) & (envelope.op == "u"), F.lit(False))
-        marks = (envelope.left_out(each) for each in arriving[name])
-        held = [each for each in marks if each is not None]
-        if not held:
-            return F.lit(False)
-        return F.coalesce(envelope.op.isin(*ops) & any_of(held), F.lit(False))
-
-    flags = [is_unset(name).alias(name) for name in spec.unset_able]
-    return F.struct(*flags) if flags else F.struct(F.lit(False).alias("__none"))

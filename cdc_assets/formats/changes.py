@@ -45,14 +45,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_assets.formats.by_table import opened
-from cdc_assets.formats.change import change_of, placed_of
+from cdc_assets.formats.change import change_of, parts_of, placed_of
 from cdc_assets.formats.choices import chosen, conditions_of, only_if
-from cdc_assets.formats.digits import with_digits
 from cdc_assets.formats.envelope import Envelope
 from cdc_assets.formats.existing import with_existing
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.oversized import OVERSIZE, refusal
+from cdc_assets.formats.record_json import found_here
 from cdc_assets.formats.record_keys import has_moved
 from cdc_assets.formats.rejections import unplaced
 from cdc_assets.formats.spec import OTHER, ReadSpec
@@ -137,9 +137,12 @@ def _decoded(told: DataFrame, reading: Reading, specs: Sequence[ReadSpec]) -> Da
     envelopes = [fmt.envelope(F.col(name), spec) for name, spec in zip(names, specs, strict=True)]
     is_deep = fmt.has_many_tables or len(specs) > 1 or envelopes[-1].is_made
     parsed, envelopes = _in_columns(parsed, envelopes, specs, fmt, with_sources=is_deep)
-    parsed, envelopes = with_digits(parsed, envelopes, specs)
-    changes = [change_of(each, spec, fmt) for each, spec in zip(envelopes, specs, strict=True)]
-    named = {name: chosen(which, [each[name] for each in changes]) for name in changes[0]}
+    pairs = [*zip(envelopes, specs, strict=True)]
+    found = [change_of(each, spec, fmt) for each, spec in pairs]
+    change = found_here(chosen(which, found), specs[-1])
+    parsed = parsed.select("*", change.alias("change"))
+    parts = [parts_of(each, F.col("change"), spec, fmt) for each, spec in pairs]
+    named = {name: chosen(which, [each[name] for each in parts]) for name in parts[0]}
     if reading.has_writer:
         named |= _of_writers(named, reading)
     if fmt.has_many_tables:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
@@ -11,17 +11,55 @@ from pyspark.sql import functions as F
 from cdc_assets.schema.types import Column
 
 
+def no_text() -> Expression:
+    """Returns NULL of type string."""
+    return F.lit(None).cast("string")
+
+
+def no_names() -> Expression:
+    """Returns NULL of type array of strings."""
+    return F.lit(None).cast("array<string>")
+
+
 @dataclass(frozen=True, slots=True)
 class Image:
     """A row as a record holds it.
 
     Attributes:
-        is_there: whether the record holds one.
-        value: of a column as it arrives, see `cdc_assets.formats.values`; NULL if it is missing.
+        row: struct of its columns as they arrive, see `cdc_assets.formats.values`, some of which
+            may be missing; NULL if the record holds none.
     """
 
-    is_there: Expression
-    value: Callable[[Column], Expression]
+    row: Expression
+
+    @property
+    def is_there(self) -> Expression:
+        """Whether the record holds it."""
+        return self.row.isNotNull()
+
+    def value(self, column: Column) -> Expression:
+        """Returns the value of one of its columns."""
+        return self.row.getField(column.name)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Values that a change leaves out of the row after it.
+
+    Attributes:
+        may_be: whether a column's value may be left out.
+        placeholder: the text in the place of such values; empty if their names are told.
+        names: array with the names of the columns that are left out.
+    """
+
+    may_be: Callable[[Column], bool]
+    placeholder: str = ""
+    names: Expression = field(default_factory=no_names)
+
+
+def nothing_left_out() -> LeftOut:
+    """Returns that no value is ever left out."""
+    return LeftOut(lambda _: False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +72,15 @@ class Envelope:
         is_read: whether it is a row of a snapshot, whatever ``op`` says.
         before, after: the row's images; ``before`` holds the columns of the key, or all columns of
             a table without one.
-        unchanged: whether ``before`` omits a column because it did not change.
-        left_out: whether the value of a column in ``after`` is the placeholder of an omitted value;
-            None for columns that are never omitted. Which operations may hold such a placeholder is
-            decided later.
-        record_key: columns as they arrive, of the record's own key; NULL if it has none.
+        unchanged: names of columns that ``before`` omits because they did not change.
+        left_out: the values that ``after`` omits. Which operations may do so is decided later.
+        record_key: columns of the record's own key.
         source: struct of ``ts_ms``, ``ts_us``, ``snapshot`` and the fields of the table's order.
         ordinal: the change's place in its transaction; NULL if unknown.
         reject: the reason why the record cannot be read, without its values; NULL if it can.
+        replaced: the reason why a text with U+FFFD, which readers put for bytes of no character,
+            cannot be merged; NULL if it can be.
+        checks_texts: whether texts may be other than UTF-8.
         other_table: ``schema.table`` of a change of another table in the same topic; NULL for the
             table's own.
         unknown, absent: names, of a row image: fields that the table does not have, and expected
@@ -54,8 +93,8 @@ class Envelope:
     is_read: Expression
     before: Image
     after: Image
-    unchanged: Callable[[Column], Expression]
-    left_out: Callable[[Column], Expression | None]
+    unchanged: Expression
+    left_out: LeftOut
     record_key: Image
     source: Expression
     ordinal: Expression
@@ -65,6 +104,8 @@ class Envelope:
     absent: Expression
     is_made: bool = False
     placed: Expression | None = None
+    replaced: Expression = field(default_factory=no_text)
+    checks_texts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +121,19 @@ class Rows:
     rows: Expression
 
 
-def fields_of(struct: Expression) -> Image:
-    """Returns an image whose columns are fields of a struct."""
-    return Image(struct.isNotNull(), lambda column: struct.getField(column.name))
+def image_of(
+    is_there: Expression, columns: Sequence[Column], value: Callable[[Column], Expression]
+) -> Image:
+    """Returns an image of these columns, for those that may be the record's."""
+    if not columns:
+        return no_image()
+    row = F.struct(*(value(each).alias(each.name) for each in columns))
+    return Image(F.when(is_there, row))
 
 
-def no_text() -> Expression:
-    """Returns NULL of type string."""
-    return F.lit(None).cast("string")
-
-
-def no_names() -> Expression:
-    """Returns NULL of type array of strings."""
-    return F.lit(None).cast("array<string>")
+def no_image() -> Image:
+    """Returns the image of a record that holds none."""
+    return Image(F.lit(None).cast("struct<__none:string>"))
 
 
 def if_any(names: Expression) -> Expression:

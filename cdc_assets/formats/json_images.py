@@ -56,13 +56,7 @@ def body_of(document: Expression) -> Expression:
 
 def image_of(document: Expression, name: str) -> Image:
     """Returns a row image of a document from `message_of`."""
-    image = body_of(document).getField(name)
-
-    def value(column: Column) -> Expression:
-        found = image.getField(column.name)
-        return F.when(~F.is_variant_null(found), found) if column.wire is Wire.JSON else found
-
-    return Image(image.isNotNull(), value)
+    return Image(body_of(document).getField(name))
 
 
 def rejection(document: Expression, images: Iterable[str]) -> Expression:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 
-from cdc_assets.decode import CATALOG
+from cdc_assets.decode import called
 
 
 def of_json() -> Expression:
     """Returns a hash of the schema that comes before the payload; NULL for keys without one."""
-    return F.call_function(f"{CATALOG}.key_schema", F.col("key"))
+    return called("key_schema", F.col("key"))
 
 
 def of_avro() -> Expression:

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructField, StructType
 
 from cdc_assets.decode import UNLIKE, compared, read_json
 from cdc_assets.formats.spec import ReadSpec
+from cdc_assets.schema.types import Column
 
 PAYLOAD: Final = "payload"
 NO_OBJECT: Final = "not a JSON object of the expected shape and types"
@@ -72,6 +73,12 @@ def compared_with(
 def unlike(image: Expression) -> Expression:
     """Returns how the fields of an object read as `compared` differ; NULL if not at all."""
     return image.getField(UNLIKE)
+
+
+def lacking(image: Expression, columns: Iterable[Column]) -> Expression:
+    """Returns the names that an object read as `compared` lacks: all of these if there is none."""
+    every = F.array(*(F.lit(each.name) for each in columns)).cast("array<string>")
+    return F.when(image.isNull(), every).otherwise(unlike(image).getField("missing"))
 
 
 def has_name(image: Expression, name: str) -> Expression:

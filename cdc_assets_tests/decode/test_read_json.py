@@ -102,6 +102,24 @@ def test_a_document(
     assert found == {"payload": payload, "unreadable": fault}
 
 
+def test_what_no_branch_of_a_case_gives_is_not_the_value_of_the_row_before(spark: Session) -> None:
+    """Generated code has the last value in its variable, and that it is NULL in another."""
+    text = F.concat(F.lit('{"a": '), F.col("id").cast("string"), F.lit("}")).cast("binary")
+    given = F.when(F.col("id") == 0, text).when(F.col("id") % 2 == 0, text)
+    kind = StructType([StructField("a", IntegerType())])
+    rows = (
+        spark()
+        .range(0, 6, 1, 1)
+        .select(
+            read_json(given, kind).getField("payload").getField("a").alias("document"),
+            read_key(given, kind).getField("a").alias("key"),
+        )
+    )
+    assert [tuple(each) for each in rows.collect()] == [
+        (0, 0), (None, None), (2, 2), (None, None), (4, 4), (None, None),
+    ]  # fmt: skip
+
+
 def test_no_bytes_are_no_document(spark: Session) -> None:
     assert read(spark, of_one(LongType()), None) == [{"payload": None, "unreadable": None}]
 

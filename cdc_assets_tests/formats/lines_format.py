@@ -32,21 +32,30 @@ class Lines(Format):
     def envelope(self, document, spec):
         from pyspark.sql import functions as F
 
-        from cdc_assets.formats.envelope import Envelope, Image, no_names, no_text
+        from cdc_assets.formats.envelope import (
+            Envelope,
+            image_of,
+            no_image,
+            no_names,
+            no_text,
+            nothing_left_out,
+        )
 
         def field(number):
             return F.get(document, F.lit(number))
 
-        row = Image(field(0) == "+", lambda column: field(spec.schema.names.index(column.name) + 1))
+        def value(column):
+            return field(spec.schema.names.index(column.name) + 1)
+
         nothing = F.lit(None).cast("bigint")
         return Envelope(
             op=F.when(field(0) == "+", "c").when(field(0) == "-", "d"),
             is_read=F.lit(False),
-            before=Image(field(0) == "-", row.value),
-            after=row,
-            unchanged=lambda _: F.lit(False),
-            left_out=lambda _: None,
-            record_key=Image(F.lit(False), lambda _: no_text()),
+            before=image_of(field(0) == "-", spec.before_columns, value),
+            after=image_of(field(0) == "+", spec.schema.columns, value),
+            unchanged=no_names(),
+            left_out=nothing_left_out(),
+            record_key=no_image(),
             source=F.struct(
                 nothing.alias("ts_ms"), nothing.alias("ts_us"), no_text().alias("snapshot")
             ),

@@ -10,15 +10,18 @@ from decimal import Decimal as Number
 
 import pytest
 
-from cdc_assets.formats.digits import MOST_BYTES, MOST_SCALE
 from cdc_assets.schema import stand_ins
 from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, Wire
 from cdc_assets_tests.formats.debezium import debezium_json
-from cdc_assets_tests.formats.decoding import Bytes, decoded, physical_plan, table_of
+from cdc_assets_tests.formats.decoding import Bytes, decoded, table_of
 from cdc_assets_tests.formats.test_stand_in_values import Cases, check, column
 from cdc_assets_tests.formats.test_values import Spark
 
 pytestmark = pytest.mark.spark
+
+MOST_BYTES = 1_024
+MOST_SCALE = 20_000
+"""The limits of ``Numbers.java``."""
 
 
 def bytes_of(number: int, more: int = 0) -> str:
@@ -221,19 +224,3 @@ def test_they_are_found_in_the_rows_of_a_table_without_a_key(spark: Spark) -> No
     found = decoded(spark, JSON, table_of(JSON, records), records)
     old = [each["old_row"] and tuple(each["old_row"]) for (each,) in found.values()]
     assert old == [None, stored(LARGE), stored(LARGE), None]
-
-
-@pytest.mark.parametrize("kind", [ANY_SIZE, OF_65_DIGITS], ids=["of any size", "of 65 digits"])
-def test_what_finds_them_stands_in_a_plan_once(spark: Spark, kind: dict[str, object]) -> None:
-    """Planning takes its time for each place where it stands: of 300 columns a minute."""
-    value = variable(1, 0) if kind is ANY_SIZE else bytes_of(1)
-
-    def places(*names: str) -> int:
-        image = dict.fromkeys(names, value)
-        event_ = event(dict.fromkeys(names, kind), "u", image, image)
-        records = [Bytes(json.dumps({"n": value}).encode(), event_)]
-        plan = physical_plan(spark, JSON, table_of(JSON, records, ("n",)), records)
-        return plan.count("translate(")
-
-    of_schemas = 2  # the one of the record, and none
-    assert places("n") == places("n", "m", "o", "p") == of_schemas

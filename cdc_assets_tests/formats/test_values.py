@@ -16,15 +16,13 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from pyspark.sql import Column as Expression
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from cdc_assets.databases.mysql.types import MysqlColumn, describe_table
 from cdc_assets.errors import TerminalError
-from cdc_assets.formats.digits import digits, picked
-from cdc_assets.formats.values import arrives_in_digits, decoded, unfit, wire_type
+from cdc_assets.formats.values import decoded, wire_type
 from cdc_assets.schema.modes import BinaryMode, ConnectorModes, DecimalMode, TimeMode
 from cdc_assets.schema.types import Column, Decimal, Primitive, Wire, WireDetail
 
@@ -42,26 +40,19 @@ def values(spark: Spark, column: Column, given: Sequence[object]) -> list[Any]:
     schema = StructType([StructField(column.name, wire_type(column))])
     text = StructType([StructField("place", StringType()), StructField("text", StringType())])
     rows = [(f"{n:06}", json.dumps({column.name: each})) for n, each in enumerate(given)]
-    read = arrived(F.from_json("text", schema)[column.name], column)
-    refused = unfit(read, column)
+    read = F.from_json("text", schema)[column.name]
     stored = decoded(read, column)
+    is_given = ~F.is_variant_null(read) if column.wire is Wire.JSON else read.isNotNull()
+    refused = is_given & stored.isNull()
     if column.type is Primitive.TIMESTAMPTZ:
         stored = stored.cast("timestamp_ntz")
     frame = spark().createDataFrame(rows, text)
     found = frame.select(
         "place",
         stored.alias("stored"),
-        (F.lit(False) if refused is None else F.coalesce(refused, F.lit(False))).alias("refused"),
+        F.coalesce(refused, F.lit(False)).alias("refused"),
     ).collect()
     return ["refused" if row["refused"] else row["stored"] for row in sorted(found)]
-
-
-def arrived(value: Expression, column: Column) -> Expression:
-    """As `decoded` takes it."""
-    if not arrives_in_digits(column):
-        return value
-    (found,) = picked(digits([(value, column)]), [column])
-    return found
 
 
 def at(text: str) -> datetime:
@@ -328,6 +319,23 @@ CASES: dict[str, tuple[Column, dict[object, object]]] = {
         c(Decimal(5, 2), Wire.DECIMAL_TEXT),
         {"1.50": Number("1.50"), "1.500": Number("1.50"), "1.501": "refused", "1\n": "refused"},
     ),
+    "decimal without a digit before the point": (
+        c(Decimal(4, 4), Wire.DECIMAL_TEXT),
+        {"0": Number(0), "-0.0": Number(0), "0.9999": Number("0.9999"), "1": "refused"},
+    ),
+    "decimal in any form of JSON's": (
+        c(Decimal(9, 3), Wire.SCALAR),
+        {
+            "12E3": Number(12000),
+            "1.5e-2": Number("0.015"),
+            "0E-10": Number(0),
+            "1.5E-3": "refused",
+            "1E6": "refused",
+            "1E99999": "refused",
+            "1E": "refused",
+            "--1": "refused",
+        },
+    ),
     "decimal of a smaller scale": (  # 123.45, -0.01
         c(Decimal(18, 4), Wire.DECIMAL_BYTES, scale=2),
         {"MDk=": Number("123.4500"), "/w==": Number("-0.0100"), "": "refused"},
@@ -432,7 +440,7 @@ def test_null_stays_null(spark):
     ]
     stored = []
     for each in columns:
-        nothing = arrived(F.lit(None).cast(wire_type(each)), each)
+        nothing = F.lit(None).cast(wire_type(each))
         with suppress(TerminalError):
             stored.append(decoded(nothing, each).isNull().alias(each.name))
     assert len(stored) > 30

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from pyspark.sql import Column as Expression
@@ -29,7 +28,15 @@ from cdc_assets.formats.canal.messages import (
     TRUNCATE,
     UPDATE,
 )
-from cdc_assets.formats.envelope import Envelope, Image, Rows, if_any, no_text
+from cdc_assets.formats.envelope import (
+    Envelope,
+    Image,
+    Rows,
+    if_any,
+    no_image,
+    no_text,
+    nothing_left_out,
+)
 from cdc_assets.formats.record_json import (
     NO_OBJECT,
     PAYLOAD,
@@ -39,7 +46,7 @@ from cdc_assets.formats.record_json import (
     unread,
 )
 from cdc_assets.formats.spec import CONTROL, LINE_BITS, ROW_OPS, STATEMENT, ReadSpec
-from cdc_assets.schema.types import Column, Primitive, Wire
+from cdc_assets.schema.types import Wire
 
 _OPS: Final = {INSERT: "c", UPDATE: "u", DELETE: "d", TRUNCATE: "t"}
 _NO_ROW: Final = StructType([
@@ -55,12 +62,14 @@ _ROLLED_BACK: Final = (
     "a prepared transaction was rolled back (XA ROLLBACK), the rows of which came before it: which "
     "these are is not known"
 )
-_REPLACEMENT: Final = "\ufffd"
 _REPLACED: Final = (
     "its text holds U+FFFD, which stands for what a reader could not take for text (Canal reads "
     "columns of another character set so, TiCDC none); if it is data, set "
     "connector.replacement_characters: keep"
 )
+"""Canal reads the text of all columns in one encoding, whatever their own; TiCDC does not, which
+shows by its extension only. Texts that the table does not read do not matter. Those of which it has
+a digest do: it would be another one than that of the column's value."""
 _ONLY_KEY: Final = (
     "it holds only the handle key of its row (_tidb.onlyHandleKey), which was too large for "
     "TiCDC's max-message-bytes: raise that and the topic's max.message.bytes, turn off "
@@ -152,6 +161,7 @@ def rows(document: Expression, spec: ReadSpec, *, may_be_refused: bool = False) 
         _whole(message.getField("_tidb").getField("commitTs")).alias("commitTs"),
         *(_odd_names(data, kind).alias(kind) for kind in ("unknown", "absent")),
         _without_row(message.getField("_tidb")).alias("lost"),
+        _op(message, spec.table).alias("op"),
         F.coalesce(
             F.when(F.col("value").isNull(), "it has no value"),
             unread(document),
@@ -225,80 +235,49 @@ def envelope(document: Expression, spec: ReadSpec, *, keeps_replacements: bool) 
     """
     head, row = document.getField("head"), document.getField("row")
     data, old = row.getField("data"), row.getField("old")
-    op = _op(head, spec.table)
-    is_delete = op == "d"
+    op = head.getField("op")
 
-    def before(column: Column) -> Expression:
-        return F.when(is_delete, data.getField(column.name)).otherwise(old.getField(column.name))
-
-    was = Image(F.when(is_delete, data.isNotNull()).otherwise(old.isNotNull()), before)
-    now = Image(data.isNotNull(), lambda column: data.getField(column.name))
-    replaced = no_text() if keeps_replacements else _replaced(head, op, was, now, spec)
+    is_canal = head.getField("commitTs").isNull()
     return Envelope(
         op=op,
         is_read=F.lit(False),
-        before=was,
-        after=now,
+        before=Image(F.when(op == "d", data).otherwise(old)),
+        after=Image(data),
         # ``old`` holds the changed columns; a key is never NULL.
-        unchanged=lambda _: F.lit(True),
-        left_out=lambda _: None,
-        record_key=Image(F.lit(False), lambda _: no_text()),
+        unchanged=F.array(*(F.lit(each.name) for each in spec.key_columns)).cast("array<string>"),
+        left_out=nothing_left_out(),
+        record_key=no_image(),
         source=_source(head, spec),
         ordinal=F.lit(None).cast("bigint"),
-        reject=F.coalesce(_rejection(head, op, spec), replaced),
+        reject=_rejection(head, op, spec),
+        replaced=no_text() if keeps_replacements else F.when(is_canal, _REPLACED),
         other_table=_other(head, spec.table),
         unknown=F.when(op.isin(*ROW_OPS) & F.lit(is_untyped(spec)), head.getField("unknown")),
         absent=F.when(op.isin(*ROW_OPS), head.getField("absent")),
     )
 
 
-def _replaced(
-    head: Expression, op: Expression, was: Image, now: Image, spec: ReadSpec
-) -> Expression:
-    """Returns the reason to reject a row with U+FFFD, which readers put for bytes of no character.
-
-    Canal reads the text of all columns in one encoding, whatever their own; TiCDC does not, which
-    shows by its extension only. Texts that the table does not read do not matter. Those of which it
-    has a digest do: it would be another one than that of the column's value.
-    """
-    read = _holder(now, spec.schema.columns)
-    of_key = _holder(was, spec.before_columns)
-    found = F.when(op.isin(*ROW_OPS), F.coalesce(read, of_key)).when(op == "d", of_key)
-    is_canal = head.getField("commitTs").isNull()
-    return F.when(is_canal & found.isNotNull(), F.concat(found, F.lit(f": {_REPLACED}")))
-
-
-def _holder(image: Image, columns: Iterable[Column]) -> Expression:
-    """Returns the first column with U+FFFD among those of text, as named in errors."""
-    texts = (each for each in columns if each.type is Primitive.STRING)
-    named = (
-        F.when(F.contains(image.value(each), F.lit(_REPLACEMENT)), f"column {each.name!r}")
-        for each in texts
-    )
-    return F.coalesce(no_text(), *named)
-
-
-def _op(head: Expression, table: TableName) -> Expression:
-    kind = head.getField("type")
+def _op(message: Expression, table: TableName) -> Expression:
+    kind = message.getField("type")
     named = F.when(kind == INSERT, _OPS[INSERT])
     for name in (UPDATE, DELETE, TRUNCATE):
         named = named.when(kind == name, _OPS[name])
-    named = named.when(_is_statement(head, table), STATEMENT)
-    is_ddl = F.coalesce(head.getField("isDdl"), F.lit(False))
+    named = named.when(_is_statement(message, table), STATEMENT)
+    is_ddl = F.coalesce(message.getField("isDdl"), F.lit(False))
     return named.when(is_ddl | kind.isin(*PASSED_OVER), CONTROL)
 
 
-def _is_statement(head: Expression, table: TableName) -> Expression:
+def _is_statement(message: Expression, table: TableName) -> Expression:
     """Returns whether it is a statement that may be on the table, also as one of several.
 
     A packet's messages have no text here.
     """
-    database, name, text = (head.getField(each) for each in ("database", "table", "sql"))
+    database, name, text = (message.getField(each) for each in ("database", "table", "sql"))
     is_named = (database == table.schema) & (name == table.name)
     is_about = F.contains(F.lower(text), F.lit(table.name.lower())) | text.rlike(_OF_DATABASE)
     may_be = F.coalesce(is_named, F.lit(False)) | F.coalesce(is_about, F.lit(True))
-    is_change = head.getField("type").isin(*_OPS)
-    return F.coalesce(head.getField("isDdl") & may_be & ~is_change, F.lit(False))
+    is_change = message.getField("type").isin(*_OPS)
+    return F.coalesce(message.getField("isDdl") & may_be & ~is_change, F.lit(False))
 
 
 def _source(head: Expression, spec: ReadSpec) -> Expression:
@@ -319,7 +298,7 @@ def _other(head: Expression, table: TableName) -> Expression:
     other = _is_named(head) & ((database != table.schema) | (name != table.name))
     changes = head.getField("type").isin(*ROWS)
     named = F.when(changes, F.concat_ws(".", database, name)).otherwise("")
-    return F.when(other & ~_is_statement(head, table), named)
+    return F.when(other & ~head.getField("op").eqNullSafe(STATEMENT), named)
 
 
 def _is_named(head: Expression) -> Expression:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_assets.decode import CATALOG
+from cdc_assets.decode import called
 
 
 def opened(raw: DataFrame) -> DataFrame:
     """Returns a row per message, its JSON in ``value``; ``first`` counts the rows before it."""
-    unpacked = F.call_function(f"{CATALOG}.canal.packets", F.col("value"))
+    unpacked = called("canal.packets", F.col("value"))
     # Outer: otherwise Spark evaluates the function once more, to test for an empty result.
     found = raw.select("*", F.explode_outer(unpacked).alias("__message"))
     return found.withColumns(

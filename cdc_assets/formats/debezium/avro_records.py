@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from pyspark.sql.types import DataType, LongType, StringType, StructType, Varian
 from cdc_assets.formats.debezium import envelope as common
 from cdc_assets.formats.debezium.avro_texts import has_broken_text
 from cdc_assets.formats.debezium.records.keys import record_key as json_key
-from cdc_assets.formats.envelope import Envelope, Image, no_names, no_text
+from cdc_assets.formats.envelope import Envelope, Image, image_of, no_image, no_names, no_text
 from cdc_assets.formats.lacking import lacks
 from cdc_assets.formats.order import Order
 from cdc_assets.formats.record_json import found_here
@@ -185,28 +185,30 @@ def envelope(
     source = _source(document, shape, common.source_type(spec.order, spec))
     op = _field(document, shape, "op", StringType())
     told = F.when(F.col("value").isNull(), TOMBSTONE).otherwise(op)
-    before, after = (_image(document, shape, name) for name in ("before", "after"))
+    before = _row(document, shape, "before", spec.before_columns)
+    after = _row(document, shape, "after", spec.schema.columns)
     key = _record_key(spec, has_headers=has_headers)
     snapshot = F.coalesce(source.getField("snapshot"), F.lit("false")) != "false"
     return Envelope(
         op=told,
         is_read=(told == "r") | snapshot,
-        before=before,
-        after=after,
+        before=before.image,
+        after=after.image,
         # The schema of ``before`` is that of the row: columns that were not logged are NULL in it.
-        unchanged=lambda _: F.lit(False),
-        left_out=lambda column: common.left_out(after.value(column), column, spec, placeholder),
-        record_key=key,
+        unchanged=no_names(),
+        left_out=common.left_out(spec, placeholder),
+        record_key=json_key(spec) if key is None else key.image,
         source=source,
         ordinal=_ordinal(document, shape, spec),
         reject=F.coalesce(
-            _rejection(told, (after, before, key), spec),
+            _rejection(told, spec),
             common.misnamed(told, source, spec),
             *_broken(document, shape, spec),
         ),
         other_table=common.other_table(source, spec),
         unknown=no_names(),
         absent=F.when(told.isin(*ROW_OPS), lacks(spec)),
+        checks_texts=True,
     )
 
 
@@ -258,12 +260,37 @@ def _text(writers: Mapping[int, str], side: str) -> str | None:
     return texts[0] if texts else None
 
 
-def _image(document: Expression, shape: Shape, name: str) -> Image:
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """The columns of a row, or of a key, in a record.
+
+    Attributes:
+        record: that has them as fields; None if there is none.
+        shape: of it.
+        columns: that are read.
+    """
+
+    record: Expression | None
+    shape: Shape
+    columns: Sequence[Column]
+
+    @property
+    def image(self) -> Image:
+        """All of them."""
+        if self.record is None:
+            return no_image()
+        return image_of(self.record.isNotNull(), self.columns, self.value)
+
+    def value(self, column: Column) -> Expression:
+        """One of them, as it arrives."""
+        if self.record is None:
+            return F.lit(None).cast(wire_type(column))
+        return _field(self.record, self.shape, column.name, wire_type(column))
+
+
+def _row(document: Expression, shape: Shape, name: str, columns: Sequence[Column]) -> _Fields:
     inner = shape.field(name)
-    if not inner.fields:
-        return Image(F.lit(False), lambda column: F.lit(None).cast(wire_type(column)))
-    row = document.getField(name)
-    return Image(row.isNotNull(), lambda column: _field(row, inner, column.name, wire_type(column)))
+    return _Fields(document.getField(name) if inner.fields else None, inner, columns)
 
 
 def _field(record: Expression, shape: Shape, name: str, kind: DataType) -> Expression:
@@ -303,35 +330,25 @@ def _ordinal(document: Expression, shape: Shape, spec: ReadSpec) -> Expression:
     return _field(document.getField("transaction"), inner, "total_order", LongType())
 
 
-def _record_key(spec: ReadSpec, *, has_headers: bool) -> Image:
-    """Reads Avro, if the key's bytes name a schema; else JSON."""
+def _record_key(spec: ReadSpec, *, has_headers: bool) -> _Fields | None:
+    """Reads Avro; None if the key's bytes name no schema: then they are JSON."""
     text = _text(spec.writers, "key")
     if text is None:
-        return json_key(spec)
-    shape = Shape.of(text)
+        return None
     key = from_avro(_data("key", has_headers=has_headers), text, _PERMISSIVE)
-    return Image(key.isNotNull(), lambda column: _field(key, shape, column.name, wire_type(column)))
+    return _Fields(key, Shape.of(text), spec.key_columns)
 
 
-def _rejection(op: Expression, images: tuple[Image, Image, Image], spec: ReadSpec) -> Expression:
-    """Returns the reason to reject a record, from both row images and its key."""
-    after, before, key = images
+def _rejection(op: Expression, spec: ReadSpec) -> Expression:
+    """Returns the reason to reject a record that is no change."""
     framed = F.col("writer").isNotNull()
-    reject = (
+    return (
         F.when((op == TOMBSTONE) & F.col("key").isNull(), _nothing(spec))
         .when(op == TOMBSTONE, no_text())
         .when(~framed, "it does not begin with 0x00 and a schema id: is it Avro of a registry?")
         .when(op.isNull(), "it cannot be read by the schema that it names, or has no op")
         .when(~op.isin(*ROW_OPS, "d", "t"), "an operation that is not known")
     )
-    read = ((after, spec.schema.columns), (before, spec.before_columns), (key, spec.key_columns))
-    broken = [
-        F.when(is_broken, f"column {column.name!r}: it is not UTF-8")
-        for image, columns in read
-        for column in columns
-        if (is_broken := _is_broken(image, column)) is not None
-    ]
-    return F.coalesce(reject, *broken) if broken else reject
 
 
 def _broken(document: Expression, shape: Shape, spec: ReadSpec) -> Iterator[Expression]:
@@ -345,15 +362,6 @@ def _broken(document: Expression, shape: Shape, spec: ReadSpec) -> Iterator[Expr
                 value = row.getField(column.name)
                 is_broken = has_broken_text(value, fields[column.name], shape.named)
                 yield F.when(is_broken, f"column {column.name!r}: it is not UTF-8")
-
-
-def _is_broken(image: Image, column: Column) -> Expression | None:
-    """Returns whether text is not UTF-8: Spark accepts it, no reader does; None for other types."""
-    if (column.element_wire or column.wire) is not Wire.STRING:
-        return None
-    if column.wire is not Wire.LIST:
-        return ~F.is_valid_utf8(image.value(column))
-    return F.exists(image.value(column), lambda each: ~F.is_valid_utf8(each))
 
 
 def _nothing(spec: ReadSpec) -> Expression:

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from cdc_assets.formats.debezium.named import FIELDS, SCHEMAS, TABLES
-from cdc_assets.formats.debezium.placeholder import is_placeholder
-from cdc_assets.formats.envelope import no_text
+from cdc_assets.formats.debezium.placeholder import may_be_unset
+from cdc_assets.formats.envelope import LeftOut, no_text
 from cdc_assets.formats.order import Order
 from cdc_assets.formats.spec import ROW_OPS, ReadSpec, wire_struct
 from cdc_assets.schema.types import Column, Wire
@@ -129,14 +129,14 @@ def ordinal(envelope: Expression, spec: ReadSpec) -> Expression:
     return envelope.getField("transaction").getField("total_order")
 
 
-def left_out(
-    value: Expression, column: Column, spec: ReadSpec, placeholder: str
-) -> Expression | None:
-    """Returns whether the value of a column after a change is the placeholder.
+def left_out(spec: ReadSpec, placeholder: str) -> LeftOut:
+    """Returns which values may be the placeholder.
 
     The columns of a configured key may be large, whatever is known about them.
     """
-    is_text_of_key = spec.layout.split_keys and column.name in spec.schema.key
-    if not (column.unchanged_marker or (is_text_of_key and column.wire is Wire.STRING)):
-        return None
-    return F.coalesce(is_placeholder(value, column, placeholder), F.lit(False))
+
+    def may_be(column: Column) -> bool:
+        is_text_of_key = spec.layout.split_keys and column.name in spec.schema.key
+        return may_be_unset(column) or (is_text_of_key and column.wire is Wire.STRING)
+
+    return LeftOut(may_be, placeholder)

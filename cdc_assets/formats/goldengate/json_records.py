@@ -8,12 +8,12 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 
 from cdc_assets.formats import json_images as images
-from cdc_assets.formats.envelope import Envelope, Image, no_text
+from cdc_assets.formats.envelope import Envelope, Image, LeftOut, no_image, no_names, no_text
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.goldengate.messages import OPS, UPDATE
-from cdc_assets.formats.record_json import has_name, unlike, unread, value_text
-from cdc_assets.formats.scalar_values import from_scalar
+from cdc_assets.formats.record_json import has_name, lacking, unlike, unread, value_text
 from cdc_assets.formats.spec import ROW_OPS, ReadSpec
+from cdc_assets.formats.values import decoded
 from cdc_assets.schema.types import Column, Primitive, Wire, WireDetail
 
 _TEXTS: Final = ("table", "op_type", "op_ts", "pos")
@@ -51,19 +51,11 @@ def envelope(document: Expression, spec: ReadSpec, zone: str | None) -> Envelope
     schema, name = (F.regexp_extract(message.getField("table"), _NAME, at) for at in (1, 2))
     is_change, is_row = op.isin(*OPS.values()), op.isin(*ROW_OPS)
 
-    def now(column: Column) -> Expression:
-        """Returns the value; a compressed update has its key at least before the change."""
-        value = after.value(column)
-        if column.name not in spec.schema.key:
-            return value
-        kept = is_update & ~has_name(now_is, column.name)
-        return F.when(kept, before.value(column)).otherwise(value)
-
-    def left_out(column: Column) -> Expression | None:
-        if column.name in spec.schema.key:
-            return None
-        return is_update & ~has_name(now_is, column.name)
-
+    now = now_is
+    for each in spec.key_columns:  # a compressed update has its key at least before the change
+        kept = is_update & ~has_name(now_is, each.name)
+        value = F.when(kept, before.value(each)).otherwise(after.value(each))
+        now = now.withField(f"`{each.name.replace('`', '``')}`", value)
     moved = any_of(before.value(each) != after.value(each) for each in spec.key_columns)
     is_partial = odd.getField("absent").isNotNull()
     unread = F.coalesce(_several(document), images.rejection(document, _columns(spec)))
@@ -71,13 +63,14 @@ def envelope(document: Expression, spec: ReadSpec, zone: str | None) -> Envelope
         op=op,
         is_read=F.lit(False),
         before=before,
-        after=Image(after.is_there, now),
+        after=Image(now),
         # GoldenGate gives its own key's old value; of a configured key it may not.
-        unchanged=lambda column: (
-            F.lit(False) if spec.layout.split_keys else ~has_name(was, column.name)
+        unchanged=no_names() if spec.layout.split_keys else lacking(was, spec.key_columns),
+        left_out=LeftOut(
+            lambda column: column.name not in spec.schema.key,
+            names=F.when(is_update, lacking(now_is, spec.schema.columns)),
         ),
-        left_out=left_out,
-        record_key=Image(F.lit(False), lambda _: no_text()),
+        record_key=no_image(),
         source=_source(message, spec, zone),
         ordinal=F.lit(None).cast("bigint"),
         reject=F.coalesce(
@@ -109,8 +102,7 @@ def _source(message: Expression, spec: ReadSpec, zone: str | None) -> Expression
     when = Column(
         "op_ts", Primitive.TIMESTAMPTZ, Wire.SCALAR, detail=WireDetail(zone=zone or "UTC")
     )
-    told = from_scalar(message.getField("op_ts"), when)
-    micros = F.unix_micros(F.lit(None).cast("timestamp") if told is None else told)
+    micros = F.unix_micros(decoded(message.getField("op_ts"), when))
     own = (message.getField(each.name).alias(each.name) for each in spec.order.fields)
     return F.struct(
         F.floor(micros / 1000).cast("bigint").alias("ts_ms"),

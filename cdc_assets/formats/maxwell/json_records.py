@@ -9,9 +9,9 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.formats import json_images as images
-from cdc_assets.formats.envelope import Envelope, Image, no_text
+from cdc_assets.formats.envelope import Envelope, image_of, no_image, no_text, nothing_left_out
 from cdc_assets.formats.maxwell.messages import DDL, MARKS, OPS
-from cdc_assets.formats.record_json import has_name, unlike
+from cdc_assets.formats.record_json import lacking, unlike
 from cdc_assets.formats.spec import CONTROL, ROW_OPS, STATEMENT, ReadSpec
 from cdc_assets.schema.types import Column
 
@@ -45,12 +45,14 @@ def envelope(document: Expression, spec: ReadSpec) -> Envelope:
     return Envelope(
         op=op,
         is_read=op == "r",
-        before=Image(F.when(is_delete, data.is_there).otherwise(old.is_there), before),
+        before=image_of(
+            F.when(is_delete, data.is_there).otherwise(old.is_there), spec.before_columns, before
+        ),
         after=data,
         # ``old`` holds the changed columns (``BinlogConnectorEvent.writeOldData``).
-        unchanged=lambda column: ~has_name(was, column.name),
-        left_out=lambda _: None,
-        record_key=Image(F.lit(False), lambda _: no_text()),
+        unchanged=lacking(was, spec.key_columns),
+        left_out=nothing_left_out(),
+        record_key=no_image(),
         source=_source(F.when(is_change, message.getField("ts")), spec),
         ordinal=F.lit(None).cast("bigint"),
         reject=F.coalesce(unread, images.unkept(document), _rejection(message, op, is_change)),

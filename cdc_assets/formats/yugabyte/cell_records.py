@@ -6,6 +6,7 @@ hold the whole row, and a column without a cell is NULL there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -17,7 +18,14 @@ from cdc_assets.changes.position import Scheme
 from cdc_assets.formats.debezium.records.enveloped import EnvelopedRecords
 from cdc_assets.formats.debezium.records.keys import record_key
 from cdc_assets.formats.debezium.records.schemas import AroundValue
-from cdc_assets.formats.envelope import Envelope, Image
+from cdc_assets.formats.envelope import (
+    Envelope,
+    Image,
+    LeftOut,
+    image_of,
+    no_text,
+    nothing_left_out,
+)
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.spec import ROW_OPS, ReadSpec, wire_struct
 from cdc_assets.formats.values import wire_type
@@ -59,10 +67,10 @@ def envelope(plain: Envelope, document: Expression, spec: ReadSpec, *, is_full: 
     after, before = payload.getField("after"), payload.getField("before")
     is_update = plain.op == "u"
 
-    def left_out(column: Column) -> Expression | None:
-        is_held = is_full or column.name in spec.schema.key
-        return None if is_held else is_update & ~_is_set(after.getField(column.name))
-
+    left_out = LeftOut(
+        lambda column: not is_full and column.name not in spec.schema.key,
+        names=F.when(is_update, _unset(after, spec.schema.columns)),
+    )
     cells = (
         *(after.getField(column.name) for column in spec.schema.columns),
         *(before.getField(column.name) for column in spec.before_columns),
@@ -71,9 +79,9 @@ def envelope(plain: Envelope, document: Expression, spec: ReadSpec, *, is_full: 
     like_plain = F.col("value").cast("string").rlike(_LIKE_PLAIN)
     return replace(
         plain,
-        before=Image(plain.before.is_there, lambda column: _value(before, column)),
-        after=Image(plain.after.is_there, lambda column: _value(after, column)),
-        unchanged=lambda column: before.isNotNull() & ~_is_set(before.getField(column.name)),
+        before=_image(before, spec.before_columns),
+        after=_image(after, spec.schema.columns),
+        unchanged=F.when(before.isNotNull(), _unset(before, spec.key_columns)),
         left_out=left_out,
         record_key=_record_key(spec),
         reject=F.coalesce(
@@ -92,7 +100,7 @@ def envelope(plain: Envelope, document: Expression, spec: ReadSpec, *, is_full: 
 def of_cassandra(plain: Envelope) -> Envelope:
     """Rejects a record of Cassandra, which cannot be applied exactly."""
     reject = F.when(F.col("value").isNotNull(), _CASSANDRA)
-    return replace(plain, left_out=lambda _: None, reject=F.coalesce(reject, plain.reject))
+    return replace(plain, left_out=nothing_left_out(), reject=F.coalesce(reject, plain.reject))
 
 
 def refused(plain: Envelope) -> Envelope:
@@ -100,7 +108,7 @@ def refused(plain: Envelope) -> Envelope:
     is_change = plain.op.isin(*ROW_OPS, "d")
     return replace(
         plain,
-        left_out=lambda _: None,
+        left_out=nothing_left_out(),
         reject=F.coalesce(plain.reject, F.when(is_change, _PLAIN)),
     )
 
@@ -122,9 +130,18 @@ def _is_set(cell: Expression) -> Expression:
     return F.coalesce(cell.getField("set"), F.lit(False))
 
 
-def _value(image: Expression, column: Column) -> Expression:
-    cell = image.getField(column.name)
-    return F.when(cell.getField("set"), cell.getField("value"))
+def _unset(image: Expression, columns: Sequence[Column]) -> Expression:
+    """Returns the names of columns that are not set."""
+    cells = (F.when(~_is_set(image.getField(c.name)), F.lit(c.name)) for c in columns)
+    return F.array_compact(F.array(no_text(), *cells))
+
+
+def _image(image: Expression, columns: Sequence[Column]) -> Image:
+    def value(column: Column) -> Expression:
+        cell = image.getField(column.name)
+        return F.when(cell.getField("set"), cell.getField("value"))
+
+    return image_of(image.isNotNull(), columns, value)
 
 
 def _record_key(spec: ReadSpec) -> Image:
@@ -136,7 +153,7 @@ def _record_key(spec: ReadSpec) -> Image:
         held = F.when(cell.getField("set"), cell.getField("value"))
         return F.coalesce(held, plain.value(column))
 
-    return Image(plain.is_there, value)
+    return image_of(plain.is_there, spec.key_columns, value)
 
 
 def _unplaced(plain: Envelope, spec: ReadSpec) -> list[Expression]:

@@ -13,10 +13,9 @@ from cdc_assets.formats.debezium import envelope as common
 from cdc_assets.formats.debezium.dialects.documents import DOCUMENT, ID
 from cdc_assets.formats.debezium.records.enveloped import EnvelopedRecords
 from cdc_assets.formats.debezium.records.rejection import rejection
-from cdc_assets.formats.envelope import Envelope, Image, no_names, no_text
+from cdc_assets.formats.envelope import Envelope, Image, no_names, nothing_left_out
 from cdc_assets.formats.record_json import PAYLOAD, is_nothing
 from cdc_assets.formats.spec import TOMBSTONE, ReadSpec
-from cdc_assets.schema.types import Column
 
 _NO_OP: Final = "not an envelope of MongoDB's connector: it has no op"
 _NO_DOCUMENT: Final = (
@@ -49,9 +48,9 @@ class DocumentRecords(EnvelopedRecords):
             is_read=common.is_read(payload),
             before=_image(payload.getField("before"), id_),
             after=_image(payload.getField("after"), id_),
-            unchanged=lambda _: F.lit(False),
-            left_out=lambda _: None,
-            record_key=_image(no_text(), id_),
+            unchanged=no_names(),
+            left_out=nothing_left_out(),
+            record_key=Image(F.struct(id_.alias(ID))),
             source=source,
             ordinal=F.lit(None).cast("bigint"),
             reject=F.coalesce(
@@ -64,9 +63,4 @@ class DocumentRecords(EnvelopedRecords):
 
 
 def _image(text: Expression, id_: Expression) -> Image:
-    values = {ID: id_, DOCUMENT: text}
-
-    def value(column: Column) -> Expression:
-        return values.get(column.name, no_text())
-
-    return Image(text.isNotNull(), value)
+    return Image(F.when(text.isNotNull(), F.struct(id_.alias(ID), text.alias(DOCUMENT))))

@@ -12,7 +12,7 @@ from cdc_assets.formats.debezium.records.keys import record_key
 from cdc_assets.formats.debezium.records.records import Records
 from cdc_assets.formats.debezium.records.rejection import rejection
 from cdc_assets.formats.debezium.records.schemas import Schemas
-from cdc_assets.formats.envelope import Envelope, fields_of
+from cdc_assets.formats.envelope import Envelope, Image
 from cdc_assets.formats.order import Order
 from cdc_assets.formats.record_json import PAYLOAD, is_nothing, unlike
 from cdc_assets.formats.spec import TOMBSTONE, ReadSpec, wire_struct
@@ -57,19 +57,14 @@ class EnvelopedRecords(Records):
         op = F.when(is_nothing(document), TOMBSTONE).otherwise(payload.getField("op"))
         after, before = payload.getField("after"), payload.getField("before")
         source = payload.getField("source")
-        not_logged = unlike(before).getField("missing")
         differs = self.differences(after, op, spec)
         return Envelope(
             op=op,
             is_read=common.is_read(payload),
-            before=fields_of(before),
-            after=fields_of(after),
-            unchanged=lambda column: F.coalesce(
-                F.array_contains(not_logged, column.name), F.lit(False)
-            ),
-            left_out=lambda column: common.left_out(
-                after.getField(column.name), column, spec, self._placeholder
-            ),
+            before=Image(before),
+            after=Image(after),
+            unchanged=unlike(before).getField("missing"),
+            left_out=common.left_out(spec, self._placeholder),
             record_key=record_key(spec),
             source=source,
             ordinal=common.ordinal(payload, spec),

@@ -18,7 +18,7 @@ from cdc_assets.formats.debezium.records.keys import record_key
 from cdc_assets.formats.debezium.records.records import Records
 from cdc_assets.formats.debezium.records.rejection import rejection
 from cdc_assets.formats.debezium.records.schemas import Schemas
-from cdc_assets.formats.envelope import Envelope, Image, no_text
+from cdc_assets.formats.envelope import Envelope, Image, no_names, no_text
 from cdc_assets.formats.order import Order
 from cdc_assets.formats.record_json import PAYLOAD, is_nothing
 from cdc_assets.formats.spec import TOMBSTONE, ReadSpec, wire_struct
@@ -57,12 +57,10 @@ class FlatRecords(Records):
         return Envelope(
             op=op,
             is_read=is_read,
-            before=Image(row.isNotNull() & (op == "d"), lambda column: row.getField(column.name)),
-            after=Image(row.isNotNull() & (op != "d"), lambda column: row.getField(column.name)),
-            unchanged=lambda _: F.lit(False),
-            left_out=lambda column: common.left_out(
-                row.getField(column.name), column, spec, self._placeholder
-            ),
+            before=Image(F.when(op == "d", row)),
+            after=Image(F.when(op != "d", row)),
+            unchanged=no_names(),
+            left_out=common.left_out(spec, self._placeholder),
             record_key=_record_key(spec),
             source=source,
             ordinal=F.lit(None).cast("bigint"),
@@ -163,4 +161,5 @@ def _record_key(spec: ReadSpec) -> Image:
     if spec.schema.key != (DOCUMENT_ID,) or not is_document(spec.schema.names):
         return record_key(spec)
     mine = StructType([StructField("id", wire_type(spec.schema.column(DOCUMENT_ID)))])
-    return Image(F.lit(True), lambda _: read_key(F.col("key"), mine).getField("id"))
+    id_ = read_key(F.col("key"), mine).getField("id")
+    return Image(F.struct(id_.alias(DOCUMENT_ID)))

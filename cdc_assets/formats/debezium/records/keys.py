@@ -5,6 +5,7 @@ Nothing here raises on any bytes; a key in another form than the table's is NULL
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from pyspark.sql import Column as Expression
@@ -13,7 +14,7 @@ from pyspark.sql.types import StructField, StructType
 
 from cdc_assets.decode import ALONE, read_key
 from cdc_assets.formats.debezium.envelope import RowType
-from cdc_assets.formats.envelope import Image, fields_of
+from cdc_assets.formats.envelope import Image, image_of
 from cdc_assets.formats.key_form import NUMBER_BYTES, KeyForm
 from cdc_assets.formats.record_json import key_text
 from cdc_assets.formats.spec import ReadSpec, wire_struct
@@ -27,13 +28,17 @@ def record_key(spec: ReadSpec, row: RowType = wire_struct) -> Image:
     """Returns the Kafka key, with or without a schema around it."""
     match spec.layout.key_form:
         case KeyForm.JSON if len(spec.target.key) != 1 or row is not wire_struct:
-            return fields_of(read_key(F.col("key"), row(spec.key_columns)))
+            return Image(read_key(F.col("key"), row(spec.key_columns)))
         case KeyForm.JSON:
-            return Image(F.col("key").isNotNull(), _json)
+            return _image(spec, _json)
         case KeyForm.TEXT:
-            return Image(F.col("key").isNotNull(), _text)
+            return _image(spec, _text)
         case KeyForm.LONG | KeyForm.INTEGER as form:
-            return Image(F.col("key").isNotNull(), lambda column: _number(column, form))
+            return _image(spec, lambda column: _number(column, form))
+
+
+def _image(spec: ReadSpec, value: Callable[[Column], Expression]) -> Image:
+    return image_of(F.col("key").isNotNull(), spec.key_columns, value)
 
 
 def _json(column: Column) -> Expression:

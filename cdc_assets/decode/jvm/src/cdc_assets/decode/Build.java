@@ -5,7 +5,6 @@ import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -18,9 +17,13 @@ import org.apache.spark.unsafe.types.UTF8String;
  * name. Where the class of a function is missing, Java does not say so: reading the task fails
  * with a ClassCastException.
  */
-public final class Build implements ScalarFunction<UTF8String> {
+public final class Build extends Named<UTF8String> {
     private static final long serialVersionUID = 1;
     private static final String DIGEST = "/META-INF/decode.sha256";
+
+    Build() {
+        super("build");
+    }
 
     /** What executors are asked for. */
     public static String digest() {
@@ -39,11 +42,6 @@ public final class Build implements ScalarFunction<UTF8String> {
     @Override
     public DataType resultType() {
         return DataTypes.StringType;
-    }
-
-    @Override
-    public String name() {
-        return "build";
     }
 
     @Override

@@ -2,6 +2,7 @@ package cdc_assets.decode;
 
 import cdc_assets.decode.canal.Packets;
 import java.util.Map;
+import java.util.function.Function;
 import java.util.function.Supplier;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
@@ -20,7 +21,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * document, as Spark writes it in JSON. Their argument is the bytes of a document, which has the
  * type itself, or in its field ``payload``. See {@link JsonReader}.
  *
- * <p>Those in ``key`` are named by the type of a record's key, see {@link KeyReader}.
+ * <p>Those in ``key`` are named by the type of a record's key, see {@link KeyReader}. Those in
+ * ``change`` and ``value`` are named by what is wanted, see {@link Changes} and {@link Value}.
  *
  * <p>``canal.packets``: see {@link Packets}. ``build``: see {@link Build}. ``goes_back``:
  * see {@link GoesBack}. ``postgres``: see {@link Postgres}. ``step``: see {@link Step}.
@@ -56,6 +58,8 @@ public final class Functions implements FunctionCatalog {
             case "json" -> unbound(() -> new JsonReader(DataType.fromJson(function), false));
             case "payload" -> unbound(() -> new JsonReader(DataType.fromJson(function), true));
             case "key" -> unbound(() -> new KeyReader(DataType.fromJson(function)));
+            case "value" -> bound(arguments -> new Value(function, arguments));
+            case "change" -> bound(arguments -> new Change(function, arguments));
             case "canal" -> named(identifier, Map.of("packets", Packets::new));
             case "" -> named(identifier, OTHERS);
             default -> throw new NoSuchFunctionException(identifier);
@@ -73,10 +77,14 @@ public final class Functions implements FunctionCatalog {
     }
 
     private static UnboundFunction unbound(Supplier<BoundFunction> made) {
+        return bound(arguments -> made.get());
+    }
+
+    private static UnboundFunction bound(Function<StructType, BoundFunction> made) {
         return new UnboundFunction() {
             @Override
             public BoundFunction bind(StructType arguments) {
-                return made.get();
+                return made.apply(arguments);
             }
 
             @Override

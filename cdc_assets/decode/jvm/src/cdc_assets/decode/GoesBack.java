@@ -3,7 +3,6 @@ package cdc_assets.decode;
 import java.io.Serializable;
 import java.util.HashMap;
 import java.util.Map;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 
@@ -19,7 +18,7 @@ import org.apache.spark.sql.types.DataTypes;
  * is missed: a change that floats may always be one by its commit, and so may a record that comes
  * out of order.
  */
-public final class GoesBack implements ScalarFunction<Boolean> {
+public final class GoesBack extends Named<Boolean> {
     /** Stands for what a record does not have. */
     public static final long NONE = Long.MIN_VALUE;
 
@@ -57,6 +56,10 @@ public final class GoesBack implements ScalarFunction<Boolean> {
     private transient int partition;
     private transient Seen seen;
 
+    GoesBack() {
+        super("goes_back");
+    }
+
     /** See {@link #invoke}. */
     @Override
     public DataType[] inputTypes() {
@@ -81,16 +84,6 @@ public final class GoesBack implements ScalarFunction<Boolean> {
     @Override
     public boolean isResultNullable() {
         return false;
-    }
-
-    @Override
-    public String name() {
-        return "goes_back";
-    }
-
-    @Override
-    public String canonicalName() {
-        return "cdc_assets.goes_back";
     }
 
     /**
@@ -146,15 +139,5 @@ public final class GoesBack implements ScalarFunction<Boolean> {
             partition = ofPartition;
         }
         return seen;
-    }
-
-    @Override
-    public boolean equals(Object other) {
-        return other instanceof GoesBack;
-    }
-
-    @Override
-    public int hashCode() {
-        return GoesBack.class.hashCode();
     }
 }

@@ -9,7 +9,6 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
@@ -29,7 +28,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * <p>Of a document that is no JSON at all nothing is read; of one in which single values do not fit
  * their types, these are NULL.
  */
-public final class JsonReader implements ScalarFunction<InternalRow> {
+public final class JsonReader extends Named<InternalRow> {
     private static final long serialVersionUID = 1;
     private static final JsonFactory FACTORY =
             JsonFactory.builder()
@@ -53,13 +52,14 @@ public final class JsonReader implements ScalarFunction<InternalRow> {
      * @param isWrapped whether that is the field ``payload`` of the document, which must have it
      */
     JsonReader(DataType type, boolean isWrapped) {
+        super((isWrapped ? "payload." : "json.") + type.json());
         this.type = type;
         this.isWrapped = isWrapped;
     }
 
     @Override
     public DataType[] inputTypes() {
-        return new DataType[] {DataTypes.BinaryType};
+        return ofBytes();
     }
 
     @Override
@@ -68,26 +68,12 @@ public final class JsonReader implements ScalarFunction<InternalRow> {
         return new StructType().add("payload", read).add("unreadable", DataTypes.StringType);
     }
 
-    @Override
-    public String name() {
-        return "json";
-    }
-
-    @Override
-    public String canonicalName() {
-        return "cdc_assets." + (isWrapped ? "payload." : "json.") + type.json();
-    }
-
-    @Override
-    public InternalRow produceResult(InternalRow input) {
-        return invoke(input.isNullAt(0) ? null : input.getBinary(0));
-    }
-
     /** What Spark's generated code calls. */
-    public InternalRow invoke(byte[] bytes) {
-        if (bytes == null) {
+    public InternalRow invoke(InternalRow parts) {
+        if (parts.isNullAt(0)) {
             return new GenericInternalRow(2);
         }
+        byte[] bytes = parts.getBinary(0);
         if (reader == null) {
             reader = ValueReader.of(type);
         }
@@ -150,22 +136,5 @@ public final class JsonReader implements ScalarFunction<InternalRow> {
             return FACTORY.createParser(new String(bytes, StandardCharsets.UTF_8));
         }
         return FACTORY.createParser(bytes);
-    }
-
-    @Override
-    public boolean equals(Object other) {
-        return other instanceof JsonReader that
-                && that.type.equals(type)
-                && that.isWrapped == isWrapped;
-    }
-
-    @Override
-    public int hashCode() {
-        return type.hashCode();
-    }
-
-    @Override
-    public String toString() {
-        return "json";
     }
 }

@@ -5,7 +5,6 @@ import com.fasterxml.jackson.core.JsonToken;
 import java.io.IOException;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
@@ -21,7 +20,7 @@ import org.apache.spark.sql.types.StructType;
  * <p>The only field of a struct may also be the key itself, according to its metadata
  * {@value #ALONE}: ``text`` if that is a text, ``any`` for a text, a number or a boolean.
  */
-public final class KeyReader implements ScalarFunction<InternalRow> {
+public final class KeyReader extends Named<InternalRow> {
     private static final long serialVersionUID = 1;
     private static final String ALONE = "alone";
 
@@ -31,12 +30,13 @@ public final class KeyReader implements ScalarFunction<InternalRow> {
     private transient boolean isText;
 
     KeyReader(DataType type) {
+        super("key." + type.json());
         this.type = (StructType) type;
     }
 
     @Override
     public DataType[] inputTypes() {
-        return new DataType[] {DataTypes.BinaryType};
+        return ofBytes();
     }
 
     @Override
@@ -44,23 +44,9 @@ public final class KeyReader implements ScalarFunction<InternalRow> {
         return ValueReader.of(type).type();
     }
 
-    @Override
-    public String name() {
-        return "key";
-    }
-
-    @Override
-    public String canonicalName() {
-        return "cdc_assets.key." + type.json();
-    }
-
-    @Override
-    public InternalRow produceResult(InternalRow input) {
-        return invoke(input.isNullAt(0) ? null : input.getBinary(0));
-    }
-
     /** What Spark's generated code calls. */
-    public InternalRow invoke(byte[] bytes) {
+    public InternalRow invoke(InternalRow parts) {
+        byte[] bytes = parts.isNullAt(0) ? null : parts.getBinary(0);
         Fault fault = bytes == null ? Fault.NOT_UTF8 : Texts.fault(bytes);
         if (fault == Fault.NOT_UTF8) {
             return null;
@@ -110,15 +96,5 @@ public final class KeyReader implements ScalarFunction<InternalRow> {
             return null;
         }
         return new GenericInternalRow(new Object[] {alone.read(parser, new Faults())});
-    }
-
-    @Override
-    public boolean equals(Object other) {
-        return other instanceof KeyReader that && that.type.equals(type);
-    }
-
-    @Override
-    public int hashCode() {
-        return type.hashCode();
     }
 }

@@ -2,7 +2,6 @@ package cdc_assets.decode;
 
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
@@ -17,11 +16,15 @@ import org.apache.spark.unsafe.types.UTF8String;
  * floor that hold at the record, and how many bits of a number the epoch takes. {@value #NO_LSN}
  * stands for no ``lsn``. What it returns is documented in ``formats/order/postgres.py``.
  */
-public final class Postgres implements ScalarFunction<InternalRow> {
+public final class Postgres extends Named<InternalRow> {
     private static final long serialVersionUID = 1;
     private static final long NO_LSN = Long.MIN_VALUE;
     private static final UTF8String INCREMENTAL = UTF8String.fromString("incremental");
     private static final UTF8String BEGINS_WITH_COMMIT = UTF8String.fromString("[\"");
+
+    Postgres() {
+        super("postgres");
+    }
 
     @Override
     public DataType[] inputTypes() {
@@ -41,16 +44,6 @@ public final class Postgres implements ScalarFunction<InternalRow> {
                 .add("may_witness", DataTypes.BooleanType)
                 .add("floats", DataTypes.BooleanType)
                 .add("is_late_read", DataTypes.BooleanType);
-    }
-
-    @Override
-    public String name() {
-        return "postgres";
-    }
-
-    @Override
-    public String canonicalName() {
-        return "cdc_assets.postgres";
     }
 
     /** What Spark's generated code calls. */
@@ -91,15 +84,5 @@ public final class Postgres implements ScalarFunction<InternalRow> {
     private static Long inEpoch(Long number, long epoch, int bits) {
         boolean fits = number != null && number >= 0 && number < 1L << bits;
         return fits ? (Long) ((epoch << bits) + number) : null;
-    }
-
-    @Override
-    public boolean equals(Object other) {
-        return other instanceof Postgres;
-    }
-
-    @Override
-    public int hashCode() {
-        return Postgres.class.hashCode();
     }
 }

@@ -2,7 +2,6 @@ package cdc_assets.decode;
 
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 
@@ -13,8 +12,12 @@ import org.apache.spark.sql.types.DataTypes;
  * the number of values up to 0, and one more than the last that of values beyond all bounds; -1 that
  * of NaN. A value at the end of a step belongs to it.
  */
-public final class Step implements ScalarFunction<Integer> {
+public final class Step extends Named<Integer> {
     private static final long serialVersionUID = 1;
+
+    Step() {
+        super("step");
+    }
 
     @Override
     public DataType[] inputTypes() {
@@ -30,16 +33,6 @@ public final class Step implements ScalarFunction<Integer> {
     @Override
     public boolean isResultNullable() {
         return false;
-    }
-
-    @Override
-    public String name() {
-        return "step";
-    }
-
-    @Override
-    public String canonicalName() {
-        return "cdc_assets.step";
     }
 
     @Override
@@ -66,15 +59,5 @@ public final class Step implements ScalarFunction<Integer> {
             low = high;
         }
         return number + 1;
-    }
-
-    @Override
-    public boolean equals(Object other) {
-        return other instanceof Step;
-    }
-
-    @Override
-    public int hashCode() {
-        return Step.class.hashCode();
     }
 }

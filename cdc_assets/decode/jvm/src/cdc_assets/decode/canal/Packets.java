@@ -3,11 +3,11 @@ package cdc_assets.decode.canal;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import cdc_assets.decode.Named;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
@@ -23,15 +23,19 @@ import org.apache.spark.sql.types.StructType;
  * <p>https://github.com/alibaba/canal (``CanalProtocol.proto``; ``CanalMessageSerializerUtil`` for
  * what is written and read of it)
  */
-public final class Packets implements ScalarFunction<ArrayData> {
+public final class Packets extends Named<ArrayData> {
     private static final long serialVersionUID = 1;
     private static final int MESSAGES = 7;
     private static final int MOST_ROWS = 1 << 20;
     private static final String[] COMPRESSIONS = {"", "", "ZLIB", "GZIP", "LZF"};
 
+    public Packets() {
+        super("canal.packets");
+    }
+
     @Override
     public DataType[] inputTypes() {
-        return new DataType[] {DataTypes.BinaryType};
+        return ofBytes();
     }
 
     @Override
@@ -48,26 +52,12 @@ public final class Packets implements ScalarFunction<ArrayData> {
         return false;
     }
 
-    @Override
-    public String name() {
-        return "packets";
-    }
-
-    @Override
-    public String canonicalName() {
-        return "cdc_assets.canal.packets";
-    }
-
-    @Override
-    public ArrayData produceResult(InternalRow input) {
-        return invoke(input.isNullAt(0) ? null : input.getBinary(0));
-    }
-
     /** What Spark's generated code calls. */
-    public ArrayData invoke(byte[] value) {
-        if (value == null) {
+    public ArrayData invoke(InternalRow parts) {
+        if (parts.isNullAt(0)) {
             return new GenericArrayData(new Object[] {row(0, null)});
         }
+        byte[] value = parts.getBinary(0);
         try {
             return messages(body(new Fields(value, 0, value.length)));
         } catch (Malformed error) {
@@ -128,20 +118,5 @@ public final class Packets implements ScalarFunction<ArrayData> {
 
     private static InternalRow row(int first, byte[] message) {
         return new GenericInternalRow(new Object[] {first, message});
-    }
-
-    @Override
-    public boolean equals(Object other) {
-        return other instanceof Packets;
-    }
-
-    @Override
-    public int hashCode() {
-        return Packets.class.hashCode();
-    }
-
-    @Override
-    public String toString() {
-        return name();
     }
 }
