@@ -59,6 +59,7 @@ from cdc_assets.formats.spec import OTHER, ReadSpec
 
 _NO_SCHEMA: Final = "its schema is not that of a change event"
 _UNWRITTEN: Final = "its schema is not known yet"
+_CHANGE: Final = "change"
 _MOST_COLUMNS: Final = 120
 """Limit of the columns of all schemas that one plan reads. Three schemas of forty columns each were
 too many for code that Java compiles."""
@@ -135,13 +136,9 @@ def _decoded(told: DataFrame, reading: Reading, specs: Sequence[ReadSpec]) -> Da
         parsed = _lines(parsed, fmt, _with_all(specs))
     names = ("document0" if fmt.has_many_rows else f"document{i}" for i in range(len(specs)))
     envelopes = [fmt.envelope(F.col(name), spec) for name, spec in zip(names, specs, strict=True)]
-    is_deep = fmt.has_many_tables or len(specs) > 1 or envelopes[-1].is_made
-    parsed, envelopes = _in_columns(parsed, envelopes, specs, fmt, with_sources=is_deep)
-    pairs = [*zip(envelopes, specs, strict=True)]
-    found = [change_of(each, spec, fmt) for each, spec in pairs]
-    change = found_here(chosen(which, found), specs[-1])
-    parsed = parsed.select("*", change.alias("change"))
-    parts = [parts_of(each, F.col("change"), spec, fmt) for each, spec in pairs]
+    parsed, envelopes = _in_columns(parsed, envelopes, specs, fmt)
+    pairs = zip(envelopes, specs, strict=True)
+    parts = [parts_of(each, F.col(_CHANGE), spec, fmt) for each, spec in pairs]
     named = {name: chosen(which, [each[name] for each in parts]) for name in parts[0]}
     if reading.has_writer:
         named |= _of_writers(named, reading)
@@ -164,18 +161,11 @@ def _lines(parsed: DataFrame, fmt: Format, spec: ReadSpec) -> DataFrame:
 
 
 def _in_columns(
-    parsed: DataFrame,
-    envelopes: Sequence[Envelope],
-    specs: Sequence[ReadSpec],
-    fmt: Format,
-    *,
-    with_sources: bool,
+    parsed: DataFrame, envelopes: Sequence[Envelope], specs: Sequence[ReadSpec], fmt: Format
 ) -> tuple[DataFrame, list[Envelope]]:
-    """Puts expressions that nearly all parts of a change use into columns, computed once each.
+    """Puts the change, and what nearly all parts of one use, into columns, computed once each.
 
     With several schemas each part is a choice, and Spark finds no common subexpressions in choices.
-    With one schema it does, and is faster by itself where an order has no column.
-
     Expressions for the source are deep where they parse text, and would deepen everything that uses
     them, see `cdc_assets.formats.flat`; so would the names of other tables. Where the source is
     assembled from many fields, the plan is fifteen times as large without this.
@@ -185,19 +175,15 @@ def _in_columns(
         envelopes: of the documents.
         specs: of each.
         fmt: of the records.
-        with_sources: whether sources are deep, or choices.
     """
-    owns = [
-        spec.order.placed(placed_of(each, fmt), spec.state)
-        for each, spec in zip(envelopes, specs, strict=True)
-    ]
-    if not with_sources and all(own is None for own in owns):
-        return parsed, [*envelopes]
-    found: dict[str, Expression] = {}
+    is_deep = fmt.has_many_tables or len(specs) > 1 or envelopes[-1].is_made
+    changes = [change_of(each, spec, fmt) for each, spec in zip(envelopes, specs, strict=True)]
+    found = {_CHANGE: found_here(chosen(conditions_of(specs), changes), specs[-1])}
     kept: list[Envelope] = []
-    for i, (each, own) in enumerate(zip(envelopes, owns, strict=True)):
+    for i, (each, spec) in enumerate(zip(envelopes, specs, strict=True)):
+        own = spec.order.placed(placed_of(each, fmt), spec.state)
         mine = {"op": each.op, "is_read": each.is_read}
-        mine |= {"source": each.source} if with_sources else {}
+        mine |= {"source": each.source} if is_deep else {}
         mine |= {} if own is None else {"placed": own}
         found |= {f"{name}{i}": made for name, made in mine.items()}
         kept.append(replace(each, **{name: F.col(f"{name}{i}") for name in mine}))
