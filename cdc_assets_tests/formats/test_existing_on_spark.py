@@ -27,6 +27,7 @@ from cdc_assets.schema.types import (
     Primitive,
     TableSchema,
     Wire,
+    WireDetail,
 )
 from cdc_assets_tests.formats.debezium import debezium_json
 from cdc_assets_tests.formats.decoding import TABLE, Bytes, read_by
@@ -204,6 +205,24 @@ def test_a_value_of_another_type_is_stored_if_it_is_the_same(spark: Session, nam
         assert change["reject"] == f"column 'c': its value does not fit {kept}"
     else:
         assert (change["reject"], change["row"]["c"]) == (None, found)
+
+
+@pytest.mark.parametrize("op", ["r", "c", "u"])
+def test_a_placeholder_that_is_no_value_is_refused_where_nothing_can_be_left_out(
+    spark: Session, op: str
+) -> None:
+    """Of a snapshot's row it is data, and here no number; a create may be of a changed key."""
+    number = Column(
+        "n", Primitive.STRING, Wire.STRING, unchanged_marker=True, detail=WireDetail(number=True)
+    )
+    table = TableSchema((Column("id", Primitive.INT, Wire.INT), number), ("id",))
+    spec = ReadSpec(table, LAYOUT, table, TABLE, unset_able=("n",))
+    record = event(op, {"id": 1}, {"id": 1, "n": PLACEHOLDER})
+    (change,) = read_by(spark, debezium_json(), [spec], [record])
+    if op == "r":
+        assert change["reject"] == "column 'n': its value does not fit string"
+    else:
+        assert (change["reject"], change["unset"]["n"], change["row"]["n"]) == (None, True, None)
 
 
 RECORDS = {
