@@ -10,6 +10,7 @@ import cdc_assets.decode.values.Types;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -202,12 +203,13 @@ final class Changes {
     /** Returns of each column whether its value after a change is left out. */
     private boolean[] leftOut(Held after, ArrayData names) {
         boolean[] found = new boolean[columns.size()];
+        Set<UTF8String> named = placeholder == null ? set(names) : Set.of();
         for (int at = 0; at < found.length; at++) {
             if (!columns.get(at).mayBeLeftOut) {
                 continue;
             }
             if (placeholder == null) {
-                found[at] = isAmong(columns.get(at).name, names);
+                found[at] = !named.isEmpty() && named.contains(text(columns.get(at).name));
             } else {
                 Object value = after.value(at);
                 found[at] = value != null && placeholder.is(value, afters.type(at));
@@ -216,17 +218,15 @@ final class Changes {
         return found;
     }
 
-    private static boolean isAmong(String name, ArrayData names) {
+    private static Set<UTF8String> set(ArrayData names) {
         if (names == null || names.numElements() == 0) {
-            return false;
+            return Set.of();
         }
-        UTF8String wanted = text(name);
+        Set<UTF8String> found = new HashSet<>();
         for (int at = 0; at < names.numElements(); at++) {
-            if (!names.isNullAt(at) && names.getUTF8String(at).equals(wanted)) {
-                return true;
-            }
+            found.add(names.getUTF8String(at));
         }
-        return false;
+        return found;
     }
 
     // ── keys ─────────────────────────────────────────────────────────────────────────────────
@@ -279,12 +279,13 @@ final class Changes {
         if (!splitKeys && !differs(after, before)) {
             return null;
         }
+        Set<UTF8String> named = set(unchanged);
         Object[] found = new Object[key.length];
         for (int at = 0; at < key.length; at++) {
             Target target = targets.get(key[at]);
             for (int way = 0; way < target.ways.length && found[at] == null; way++) {
                 int column = target.ways[way];
-                boolean isAfter = before.value(column) == null && isAmong(columns.get(column).name, unchanged);
+                boolean isAfter = before.value(column) == null && named.contains(text(columns.get(column).name));
                 found[at] = stored(target, way, isAfter ? after : before);
             }
         }
