@@ -35,16 +35,38 @@ class _Topic:
         begin: by partition, the first offset that was read, inclusive.
         next: by partition, the next offset to read.
         told: the statements in between.
+        at: their identities, by partition and offset.
+        last: by partition, the offset of the last of them.
     """
 
     id: str
     begin: Mapping[int, int]
     next: dict[int, int]
     told: list[Ddl] = field(default_factory=list[Ddl])
+    at: dict[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])
+    last: dict[int, int] = field(default_factory=dict[int, int])
 
     def reaches(self, offsets: Mapping[int, int]) -> bool:
         """Returns whether it has all statements from these offsets on."""
         return all(at <= offsets.get(p, 0) for p, at in self.begin.items())
+
+    def add(self, ddl: Ddl) -> None:
+        """Adds the next statement."""
+        at = ddl.coordinate
+        self.told.append(ddl)
+        self.at[at.partition, at.offset] = ddl.identity
+        self.last[at.partition] = at.offset
+
+    def is_continued(self, history: History) -> bool:
+        """Returns whether it still begins with what a history knows of it.
+
+        It does not, if it ends before that, or has another statement where the last one was. One
+        that has expired proves nothing.
+        """
+        return all(at <= self.next.get(p, 0) for p, at in history.next.items()) and all(
+            at < self.begin.get(p, 0) or self.at.get((p, at)) == identity
+            for p, (at, identity) in history.ends.items()
+        )
 
     def after(self, history: History, table: Relation) -> History:
         """Returns the history of a table, continued to the topic's end.
@@ -53,18 +75,20 @@ class _Topic:
         again: later statements are on its new name.
         """
         gone = history if history.became else None
-        looks_back = history.cascades is None
+        looks_back, ends = history.cascades is None, dict(history.ends)
         for ddl in self.told:
             at = ddl.coordinate
+            ends[at.partition] = at.offset, self.at[at.partition, at.offset]
             if at.offset < history.next.get(at.partition, 0):
                 history = history.with_keys_of(ddl, table) if looks_back else history
                 continue
             was_there, history = history.is_there, history.after(ddl, table)
             if was_there and history.became:
-                gone = replace(history, next={**history.next, at.partition: at.offset + 1})
+                next_ = {**history.next, at.partition: at.offset + 1}
+                gone = replace(history, next=next_, ends=dict(ends))
         if gone is not None and not history.is_there:
             return gone
-        return replace(history, next=dict(self.next), cascades=history.cascades or ())
+        return replace(history, next=dict(self.next), ends=ends, cascades=history.cascades or ())
 
 
 class Histories:
@@ -101,8 +125,11 @@ class Histories:
             return stored
         history = stored or History()
         topic = self._read(name, fmt, history)
-        if history.topic != topic.id:
-            history = replace(history, topic=topic.id, next={})
+        if history.topic != topic.id or not topic.is_continued(history):
+            if history.topic == topic.id:
+                _log.warning("table=%s topic=%s: statements were cut off", entry.table, name)
+            topic = self._read(name, fmt, History())
+            history = history.found_in(topic.id, topic.told)
         for partition, begin in topic.begin.items():
             known = history.next.get(partition, begin)
             if known < begin:
@@ -179,26 +206,49 @@ class Histories:
             UnreachableError: if it has just vanished.
         """
         if history.cascades is None:  # an older version did not look for foreign keys
-            history = replace(history, next={})
+            history = replace(history, next={}, ends={})
+        start = {**history.next, **{p: at for p, (at, _) in history.ends.items()}}
         topic = self._topics.get(name)
-        if topic is not None and self._looks_once and topic.reaches(history.next):
+        if topic is not None and self._looks_once and topic.reaches(start):
             return topic
         identity, marks = self._log.identity([name]).get(name), self._log.watermarks([name])
         if identity is None or name not in marks:
             what = "the topic of schema changes was there a moment ago"
             raise UnreachableError(what, where=f"topic={name}", remedy="it is looked at again")
         id_, begin = identity.topic_id, marks[name].begin.as_dict()
-        known = history.next if history.topic == id_ else {}
+        known = start if history.topic == id_ else {}
         wanted = {p: max(at, known.get(p, 0)) for p, at in begin.items()}
-        if topic is None or topic.id != id_ or not topic.reaches(wanted):
+        end = marks[name].end.as_dict()
+        is_enough = topic is not None and topic.id == id_ and topic.reaches(wanted)
+        if topic is None or not is_enough or not self._read_on(topic, name, fmt, end):
             topic = self._topics[name] = _Topic(id_, wanted, dict(wanted))
-        for partition, end in marks[name].end:
-            while (start := topic.next.setdefault(partition, 0)) < end:
-                upto = min(end, start + _AT_ONCE)
-                records = self._log.part({(name, partition): (start, upto)})
-                topic.told += [ddl for each in records if (ddl := fmt.ddl(each)) is not None]
-                topic.next[partition] = upto
+            self._read_on(topic, name, fmt, end)
         return topic
+
+    def _read_on(self, topic: _Topic, name: str, fmt: Format, end: Mapping[int, int]) -> bool:
+        """Reads a topic to its end; returns whether its last known statement is still there.
+
+        That one is read again with those after it.
+        """
+        for partition, upto in end.items():
+            next_ = topic.next.setdefault(partition, 0)
+            last = topic.last.get(partition)
+            if upto < next_:
+                return False
+            start = next_ if last is None or next_ == upto else last
+            for at in range(start, upto, _AT_ONCE):
+                records = self._log.part({(name, partition): (at, min(upto, at + _AT_ONCE))})
+                found = [ddl for each in records if (ddl := fmt.ddl(each)) is not None]
+                if at == last:
+                    again = found.pop(0) if found else None
+                    if again is None or again.coordinate.offset != last:
+                        return False
+                    if again.identity != topic.at[partition, last]:
+                        return False
+                for ddl in found:
+                    topic.add(ddl)
+                topic.next[partition] = min(upto, at + _AT_ONCE)
+        return True
 
 
 def statements_on(entry: TableEntry, told: Iterable[Ddl]) -> tuple[Ddl, ...]:

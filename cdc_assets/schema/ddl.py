@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from hashlib import blake2b
 from typing import assert_never
 
 from cdc_assets.changes.offsets import Coordinate
@@ -183,6 +185,18 @@ class Ddl:
     )
     place: tuple[int, int] | None = None
     is_of_snapshot: bool = False
+
+    @property
+    def identity(self) -> str:
+        """16 hexadecimal digits that no other statement has, however often it is sent.
+
+        Empty without a position: the same statement may be executed again.
+        """
+        if not self.position:
+            return ""
+        after = sorted((each.schema, each.name, *names) for each, names in self.after.items())
+        text = json.dumps([self.position, str(self.at), self.text, after])
+        return blake2b(text.encode(), digest_size=8).hexdigest()
 
     def columns_of(self, table: Relation) -> tuple[str, ...] | None:
         """Returns a table's columns afterwards; None if the event does not list them."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, assert_never
@@ -35,6 +35,8 @@ from cdc_assets.schema.types import Column, TableSchema
 
 _NAMES: Final = ("was", "became")
 _ELSEWHERE: Final = ("silent", "retyped")
+_SEEN: Final = 32
+"""A connector sends statements again from the last minute or so."""
 _COPIES: Final = re.compile(r"_(.+)_(?:gho|new)")
 """The names that gh-ost and pt-online-schema-change give to the copy that replaces a table."""
 
@@ -110,6 +112,9 @@ class History:
         silent: changes of its rows without events by statements since ``since``. They are not
             stored here, but with the table.
         retyped: columns that statements gave other types or values, likewise not stored here.
+        ends: by partition, offset and identity of the last statement before ``next``, on any table.
+        seen: identities of the newest statements on the table, oldest first: a connector that was
+            killed sends some again. None if a version examined them that did not note them.
     """
 
     topic: str = ""
@@ -125,6 +130,8 @@ class History:
     cascades: tuple[str, ...] | None = ()
     silent: tuple[SilentChange, ...] = ()
     retyped: tuple[Retyped, ...] = ()
+    ends: Mapping[int, tuple[int, str]] = field(default_factory=dict[int, tuple[int, str]])
+    seen: tuple[str, ...] | None = ()
 
     @property
     def known(self) -> dict[str, int]:
@@ -134,10 +141,10 @@ class History:
     @property
     def told(self) -> History:
         """The history without the examined offsets."""
-        return replace(self, next={}, silent=(), retyped=())
+        return replace(self, next={}, ends={}, silent=(), retyped=())
 
     def after(self, ddl: Ddl, table: Relation) -> History:
-        """Returns the history after a statement.
+        """Returns the history after a statement; the same history if it has seen this one before.
 
         Args:
             ddl: the next event of the topic.
@@ -147,10 +154,43 @@ class History:
         if ddl.is_of_snapshot:
             found = self.with_keys_of(ddl, table)
             return found if names is None else found.with_columns((), names)
+        changes = tuple(ddl.statement.of(table))
+        if not changes or self.has_seen(ddl):
+            return self
         found = self.with_keys_of(ddl, table)
-        for change in ddl.statement.of(table):
+        for change in changes:
             found = _after(found, change, ddl, table)
-        return found
+        return found.with_seen(ddl)
+
+    def has_seen(self, ddl: Ddl) -> bool:
+        """Returns whether a statement is one of the newest that were examined."""
+        return ddl.identity in (self.seen or ())
+
+    def with_seen(self, ddl: Ddl) -> History:
+        """Returns the history with a statement noted as examined."""
+        if not ddl.identity:
+            return self
+        return replace(self, seen=(*(self.seen or ()), ddl.identity)[-_SEEN:])
+
+    def found_in(self, topic: str, told: Sequence[Ddl]) -> History:
+        """Returns the history to be continued in all of another topic, or of one that was cut back.
+
+        Statements up to the newest one that it has seen are examined already.
+
+        Args:
+            topic: its identity.
+            told: its statements, from its beginning on, in order.
+        """
+        known = next((each.coordinate for each in reversed(told) if self.has_seen(each)), None)
+        next_ = {known.partition: known.offset + 1} if known is not None else {}
+        found = replace(self, topic=topic, next=next_, ends={})
+        if known is not None or topic != self.topic or self.seen == ():
+            return found
+        # It goes on behind the topic's present end, once that is known to be right.
+        upto = {each.coordinate.partition: each.coordinate.offset + 1 for each in told}
+        why = "its topic of statements was cut back, and none of those known before is left"
+        broken = Break(f"{topic}:cut:{sorted(self.next.items())}", why)
+        return replace(found, next=upto, broken=broken)
 
     def with_keys_of(self, ddl: Ddl, table: Relation) -> History:
         """Returns the history with the foreign keys that a statement adds and drops."""
@@ -198,6 +238,8 @@ class History:
             table: the table.
             is_empty: the lake has no rows of it: nothing shows that it existed before.
         """
+        if self.has_seen(ddl):
+            return self
         found, changes = self.after(ddl, table), tuple(ddl.statement.of(table))
         is_first = self.is_there and is_empty
         if is_first and all(each.kind is TableChangeKind.CREATED for each in changes):
@@ -264,6 +306,9 @@ class History:
         given = {int(number): Given(**each) for number, each in said.pop("given", {}).items()}
         cascades = said.pop("cascades", None)
         told = None if cascades is None else tuple(cascades)
+        ends = {int(p): (at, which) for p, (at, which) in said.pop("ends", {}).items()}
+        seen = said.pop("seen", None)
+        said |= {"ends": ends, "seen": None if seen is None else tuple(seen)}
         said |= {"next": offsets, "was": was, "became": became, "broken": broken, "given": given}
         return cls(**said, cascades=told)
 

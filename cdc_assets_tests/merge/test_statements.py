@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from confluent_kafka.cimpl import NewTopic
 
 from cdc_assets.errors import SilentChangeError, TerminalError
 from cdc_assets.lake.at_source import AtSource
@@ -19,36 +18,23 @@ from cdc_assets.orchestration.restarted import run_accept_restart
 from cdc_assets.registry import RegistryFile
 from cdc_assets.schema.silent import SilentKind
 from cdc_assets_tests.faults import Death, Fault, How, faults
-from cdc_assets_tests.merge.inline import in_schema
 from cdc_assets_tests.merge.one_table import Make
+from cdc_assets_tests.merge.stated import (
+    MADE,
+    OLD,
+    TABLE,
+    change,
+    started,
+    statement,
+    tell,
+    with_schema,
+)
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
-TABLE = "shop.t"
 TRUNCATING = {"recreated_table": "truncate"}
-
-
-def source(pos: int, server: int = 7) -> dict[str, Any]:
-    return {
-        "connector": "mariadb",
-        "ts_ms": 1_760_000_000_000 + (server - 7) * 3_600_000 + pos * 1000,
-        "snapshot": "false",
-        "server_id": server,
-        "gtid": f"0-{server}-{pos}",
-        "file": "binlog.000001",
-        "pos": pos,
-        "row": 0,
-    }
-
-
-def change(op: str, pos: int, row: dict[str, Any], **at: int) -> Message:
-    """Of a table with a key ``id``."""
-    images = {"before": row if op == "d" else None, "after": None if op == "d" else row}
-    value = json.dumps({**images, "source": source(pos, **at), "op": op}, separators=(",", ":"))
-    key = json.dumps({"id": row["id"]}, separators=(",", ":"))
-    return Message(key.encode(), value.encode())
 
 
 def counted(op: str, pos: int, word: str) -> Message:
@@ -57,56 +43,12 @@ def counted(op: str, pos: int, word: str) -> Message:
     return Message(None, plain.value)
 
 
-def with_schema(message: Message, *names: str) -> Message:
-    """With a schema of the row; ``id`` is a number and the others are texts."""
-    fields = [
-        {"field": n, "type": "int32" if n == "id" else "string", "optional": n != "id"}
-        for n in names
-    ]
-    row = {"type": "struct", "optional": True, "fields": fields}
-    images = [{**row, "field": "before"}, {**row, "field": "after"}]
-    made = in_schema(message, {"type": "struct", "fields": images})
-    key = {"type": "struct", "fields": fields[:1]}
-    return Message(in_schema(Message(None, message.key), key).value, made.value)
-
-
-def statement(pos: int, text: str, *names: str) -> Message:
-    table = {"columns": [{"name": each} for each in names]} if names else None
-    told = {
-        "source": source(pos),
-        "ts_ms": 1_760_000_000_000,
-        "databaseName": "shop",
-        "ddl": text,
-        "tableChanges": [{"type": "ALTER", "id": '"shop"."t"', "table": table}],
-    }
-    return Message(None, json.dumps(told).encode())
-
-
-MADE = [
-    statement(1, "CREATE TABLE t (id int PRIMARY KEY, name text)", "id", "name"),
-]
 ANEW = [
     statement(600, "DROP TABLE t"),
     statement(700, "CREATE TABLE t (id int PRIMARY KEY, name text)", "id", "name"),
 ]
-OLD = [change("c", 100, {"id": 1, "name": "old"}), change("c", 200, {"id": 2, "name": "old"})]
 LAST = change("u", 500, {"id": 1, "name": "last"})
 NEW = change("c", 800, {"id": 2, "name": "new"})
-
-
-def started(pipeline: Make, **of_source: object) -> Pipeline:
-    """With a topic of statements, which is called as the prefix."""
-    made = pipeline(**of_source)
-    made.create_topic(TABLE)
-    for future in made.admin.create_topics([NewTopic(made.prefix, 1, 1)]).values():
-        future.result(30)
-    return made
-
-
-def tell(made: Pipeline, *statements: Message) -> None:
-    for each in statements:
-        made.producer.produce(made.prefix, value=each.value, partition=0)
-    assert made.producer.flush(30) == 0
 
 
 def begun(pipeline: Make, *messages: Message, **of_source: object) -> Pipeline:
@@ -217,6 +159,10 @@ def test_it_stops_unless_something_says_what_becomes_of_its_rows(pipeline: Make)
     assert drift(made).is_another == ""
     made.merge(TABLE)
     assert names(made) == {1: "last", 2: "new"}
+    tell(made, *ANEW)  # again, as a connector does that was killed
+    made.produce(TABLE, [change("c", 850, {"id": 4, "name": "more"})])
+    made.merge(TABLE)
+    assert names(made) == {1: "last", 2: "new", 4: "more"}
     tell(made, statement(900, "ALTER TABLE t DROP PARTITION p", "id", "name"))
     made.produce(TABLE, [change("c", 950, {"id": 3, "name": "next"})])
     with pytest.raises(SilentChangeError, match="whole partitions"):

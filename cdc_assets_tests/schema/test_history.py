@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
@@ -29,12 +29,13 @@ def event(
     of: Relation = TABLE,
     place: tuple[int, int] | None = None,
     is_of_snapshot: bool = False,
+    position: str = "",
 ) -> Ddl:
     """One that tells the columns of a table afterwards, if any are given."""
     return Ddl(
         text,
         read_statement(text, "mysql", "shop"),
-        "",
+        position,
         None,
         Coordinate("shop", 0, offset),
         tells_tables=True,
@@ -137,16 +138,57 @@ def test_what_may_be_a_rename_gets_no_number() -> None:
     assert told(MADE, again).broken is None
 
 
+MOVED = [
+    event("ALTER TABLE people CHANGE name a int", "id", "a", "age", offset=1, position="1"),
+    event("ALTER TABLE people ADD name int", "id", "a", "age", "name", offset=2, position="2"),
+    event("ALTER TABLE orders ADD x int", offset=3, position="3"),
+]
+
+
+@pytest.mark.unit
+def test_a_statement_that_is_sent_again_changes_nothing() -> None:
+    once = told(MADE, *MOVED)
+    assert once.numbers == {"id": 1, "a": 2, "age": 3, "name": 4}
+    again = [replace(each, coordinate=Coordinate("shop", 0, 9)) for each in MOVED]
+    assert told(*again, history=once) == once
+    assert len(once.seen or ()) == 2, "not of another table"
+    # Without a position, it may have been executed again.
+    unplaced = [replace(each, position="") for each in MOVED]
+    assert told(*unplaced, history=told(MADE, *unplaced)).numbers["a"] == 4
+    many = [replace(MOVED[0], position=f"{n}") for n in range(100)]
+    assert len(told(*many).seen or ()) == 32
+
+
+@pytest.mark.unit
+def test_a_topic_that_was_cut_back_goes_on_after_the_newest_known_statement() -> None:
+    known = replace(told(MADE, *MOVED), next={0: 4}, ends={0: (3, MOVED[2].identity)})
+    found = known.found_in("t", [MADE, MOVED[0]])
+    assert found == replace(known, next={0: 2}, ends={})
+    lost = known.found_in("t", [MADE])
+    assert lost.next == {0: 1}
+    assert lost.broken is not None
+    assert "cut back" in lost.broken.why
+    assert known.found_in("t", [MADE, MOVED[2]]).broken == lost.broken, "until it is accepted"
+    # A topic made anew is read whole, as nothing of it is known.
+    anew = known.found_in("u", [MADE])
+    assert anew == replace(known, topic="u", next={}, ends={})
+    # A table without statements may begin anew anywhere; one of an older version may not.
+    untold = replace(known, seen=())
+    assert untold.found_in("t", [MADE]) == replace(untold, next={}, ends={})
+    assert replace(known, seen=None).found_in("t", [MADE]).broken is not None
+
+
 @pytest.mark.unit
 def test_a_history_is_read_as_it_was_written() -> None:
     full = History("t", {0: 7, 2: 1}, {"a": 1}, {"b": 2}, 2, is_there=False, broken=Break("x", "y"))
     placed = History("t", broken=Break("x", "y", (3, 9)))
     given = History("t", numbers={"a": 1}, last=1, given={1: Given("5"), 2: Given(is_implied=True)})
-    for each in (History(), full, placed, given):
+    seen = History("t", ends={0: (3, "ab")}, seen=("cd", "ab"))
+    for each in (History(), full, placed, given, seen):
         assert History.from_json(each.to_json()) == each
     older = json.loads(full.to_json())
-    del older["given"]
-    assert History.from_json(json.dumps(older)) == full
+    del older["given"], older["seen"], older["ends"]
+    assert History.from_json(json.dumps(older)) == replace(full, seen=None)
 
 
 @pytest.mark.unit

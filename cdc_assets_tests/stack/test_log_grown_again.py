@@ -20,6 +20,7 @@ from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import LostRangeError
 from cdc_assets.merge.intake.planning import planner
 from cdc_assets_tests.configuration import beside, on_ports, write
+from cdc_assets_tests.merge import stated as told
 from cdc_assets_tests.pipeline import Message, Pipeline, Session
 
 pytestmark = pytest.mark.stack
@@ -41,10 +42,12 @@ class Broker:
     def copy(self) -> None:
         self._stopped(lambda: shutil.copytree(self.disk, self.copies))
 
-    def restore(self) -> None:
+    def restore(self, only: str = ".") -> None:
+        """Puts the copy back, or one folder of it, of a partition."""
+
         def put_back() -> None:
-            shutil.rmtree(self.disk)
-            shutil.copytree(self.copies, self.disk)
+            shutil.rmtree(self.disk / only)
+            shutil.copytree(self.copies / only, self.disk / only)
 
         self._stopped(put_back)
 
@@ -114,6 +117,31 @@ def test_a_log_that_was_cut_back_and_has_grown_again_stops_the_table(
     monkeypatch.setattr(planner, "require_unchanged", lambda *_: None)
     made.merge(TABLE)
     assert len(made.by_key(TABLE)) == len(before) + 2 * 5, "2 * 10 of the new rows are missing"
+
+
+@pytest.mark.parametrize("others", [0, 3], ids=["shorter", "longer"])
+def test_statements_are_read_where_their_topic_was_cut_back(
+    broker: Broker, stack_config: ReplicationConfig, spark: Session, tmp_path: Path, others: int
+) -> None:
+    """By their offsets the ones that are new were read before."""
+    kafka = {"bootstrap_servers": broker.stack.kafka.address}
+    config = beside(stack_config, "own_kafka", kafka=kafka)
+    made = told.started(lambda **source: Pipeline(config, spark, tmp_path, source))
+    changed = [told.with_schema(each, "id", "name") for each in told.OLD]
+    told.tell(made, *told.MADE, *told.of_another(2))
+    broker.copy()
+    told.tell(made, *told.of_another(2))
+    made.produce(told.TABLE, changed)
+    made.merge(told.TABLE)
+
+    broker.restore(f"{made.prefix}-0")
+    renamed = told.statement(300, "ALTER TABLE t CHANGE name called text", "id", "called")
+    made.produce_as(told.TABLE, [])  # a producer that knows nothing of before
+    told.tell(made, renamed, *told.of_another(others))
+    row = {"id": 1, "called": "new"}
+    made.produce(told.TABLE, [told.with_schema(told.change("u", 500, row), *row)])
+    made.merge(told.TABLE)
+    assert made.rows(told.TABLE) == [row, {"id": 2, "called": "old"}]
 
 
 def test_a_log_that_only_moved_on_goes_on(broker: Broker, made: Pipeline) -> None:
