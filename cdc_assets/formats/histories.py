@@ -239,7 +239,7 @@ class Histories:
             for at in range(start, upto, _AT_ONCE):
                 records = self._log.part({(name, partition): (at, min(upto, at + _AT_ONCE))})
                 found = [ddl for each in records if (ddl := fmt.ddl(each)) is not None]
-                if at == last:
+                if last is not None and at == last:
                     again = found.pop(0) if found else None
                     if again is None or again.coordinate.offset != last:
                         return False
