@@ -15,9 +15,7 @@ from cdc_assets.formats.order import NUMBERS, Placed
 from cdc_assets.formats.spec import LINE_BITS, TOMBSTONE, ReadSpec
 from cdc_assets.formats.values import arriving
 
-_FIRST_MICRO: Final = -719_162 * 86_400_000_000
-_LAST_MICRO: Final = 2_932_897 * 86_400_000_000 - 1
-"""The years 0001 to 9999, which every reader of Iceberg supports."""
+_NOTHING: Final = "neither key nor value"
 
 
 def change_of(envelope: Envelope, spec: ReadSpec, fmt: Format) -> Expression:
@@ -34,9 +32,12 @@ def change_of(envelope: Envelope, spec: ReadSpec, fmt: Format) -> Expression:
         envelope.record_key.row,
         envelope.left_out.names,
         envelope.unchanged,
+        F.col("key").isNotNull(),
         envelope.reject,
+        envelope.odd,
         envelope.replaced,
-        _is_beyond_time(envelope, spec),
+        _tells_time(envelope.source),
+        spec.order.told_micros(envelope.source),
     )
 
 
@@ -45,7 +46,8 @@ def _wanted(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, object
 
     ``split_keys``: whether the key is a configured one, which any update may change.
     ``has_positions``: whether a create of a changed key is told from an insert. ``leaves_out``:
-    whether an update leaves out the columns that its record does not know.
+    whether an update leaves out the columns that its record does not know. ``no_op``: the reason
+    for a record without an operation, if operations are judged.
     """
     left_out = envelope.left_out
     places = {each.name: place for place, each in enumerate(spec.schema.columns)}
@@ -70,6 +72,8 @@ def _wanted(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, object
         "has_positions": bool(spec.order.types),
         "leaves_out": fmt.leaves_out,
         "checks_texts": envelope.checks_texts,
+        "no_op": envelope.no_op,
+        "nothing": _NOTHING if spec.schema.key else "",
     }
     if left_out.placeholder:
         wanted["placeholder"] = left_out.placeholder
@@ -108,13 +112,9 @@ def parts_of(
     }
 
 
-def _is_beyond_time(envelope: Envelope, spec: ReadSpec) -> Expression:
-    """Returns whether a change's commit time is out of range; a row of a snapshot has none."""
-    source = envelope.source
-    given = source.getField("ts_us").isNotNull() | source.getField("ts_ms").isNotNull()
-    micros = spec.order.told_micros(source)
-    fits = F.coalesce(micros.between(_FIRST_MICRO, _LAST_MICRO), F.lit(False))
-    return F.coalesce(given & ~fits & ~envelope.is_read, F.lit(False))
+def _tells_time(source: Expression) -> Expression:
+    """Returns whether a commit's time is given, even if it cannot be told in microseconds."""
+    return source.getField("ts_us").isNotNull() | source.getField("ts_ms").isNotNull()
 
 
 def _key_schema(spec: ReadSpec, fmt: Format) -> dict[str, Expression]:

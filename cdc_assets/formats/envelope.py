@@ -78,6 +78,9 @@ class Envelope:
         source: struct of ``ts_ms``, ``ts_us``, ``snapshot`` and the fields of the table's order.
         ordinal: the change's place in its transaction; NULL if unknown.
         reject: the reason why the record cannot be read, without its values; NULL if it can.
+        no_op: the reason where ``op`` is NULL, after ``reject``; other operations than the usual
+            are rejected too. Empty if ``reject`` says so.
+        odd: a reason that comes after those.
         replaced: the reason why a text with U+FFFD, which readers put for bytes of no character,
             cannot be merged; NULL if it can be.
         checks_texts: whether texts may be other than UTF-8.
@@ -103,6 +106,8 @@ class Envelope:
     unknown: Expression
     absent: Expression
     is_made: bool = False
+    no_op: str = ""
+    odd: Expression = field(default_factory=no_text)
     placed: Expression | None = None
     replaced: Expression = field(default_factory=no_text)
     checks_texts: bool = False

@@ -16,7 +16,7 @@ from pyspark.sql.types import DataType, LongType, StringType, StructType, Varian
 from cdc_assets.formats.debezium import envelope as common
 from cdc_assets.formats.debezium.avro_texts import has_broken_text
 from cdc_assets.formats.debezium.records.keys import record_key as json_key
-from cdc_assets.formats.envelope import Envelope, Image, image_of, no_image, no_names, no_text
+from cdc_assets.formats.envelope import Envelope, Image, image_of, no_image, no_names
 from cdc_assets.formats.lacking import lacks
 from cdc_assets.formats.order import Order
 from cdc_assets.formats.record_json import found_here
@@ -34,6 +34,8 @@ _LONG: Final = 6
 _NUMBER: Final = '{"type":"fixed","name":"number","size":9,"logicalType":"decimal","precision":18}'
 _KEY_BITS: Final = 31
 _CONTENT: Final = 1 << 62
+_UNFRAMED: Final = "it does not begin with 0x00 and a schema id: is it Avro of a registry?"
+_NO_OP: Final = "it cannot be read by the schema that it names, or has no op"
 Schema = Mapping[str, Any]
 
 
@@ -200,11 +202,9 @@ def envelope(
         record_key=json_key(spec) if key is None else key.image,
         source=source,
         ordinal=_ordinal(document, shape, spec),
-        reject=F.coalesce(
-            _rejection(told, spec),
-            common.misnamed(told, source, spec),
-            *_broken(document, shape, spec),
-        ),
+        reject=F.when(F.col("value").isNotNull() & F.col("writer").isNull(), _UNFRAMED),
+        no_op=_NO_OP,
+        odd=F.coalesce(common.misnamed(told, source, spec), *_broken(document, shape, spec)),
         other_table=common.other_table(source, spec),
         unknown=no_names(),
         absent=F.when(told.isin(*ROW_OPS), lacks(spec)),
@@ -339,18 +339,6 @@ def _record_key(spec: ReadSpec, *, has_headers: bool) -> _Fields | None:
     return _Fields(key, Shape.of(text), spec.key_columns)
 
 
-def _rejection(op: Expression, spec: ReadSpec) -> Expression:
-    """Returns the reason to reject a record that is no change."""
-    framed = F.col("writer").isNotNull()
-    return (
-        F.when((op == TOMBSTONE) & F.col("key").isNull(), _nothing(spec))
-        .when(op == TOMBSTONE, no_text())
-        .when(~framed, "it does not begin with 0x00 and a schema id: is it Avro of a registry?")
-        .when(op.isNull(), "it cannot be read by the schema that it names, or has no op")
-        .when(~op.isin(*ROW_OPS, "d", "t"), "an operation that is not known")
-    )
-
-
 def _broken(document: Expression, shape: Shape, spec: ReadSpec) -> Iterator[Expression]:
     """Yields rejections of structures with a text that is not UTF-8, before they become JSON."""
     images = (("after", spec.schema.columns), ("before", spec.before_columns))
@@ -362,7 +350,3 @@ def _broken(document: Expression, shape: Shape, spec: ReadSpec) -> Iterator[Expr
                 value = row.getField(column.name)
                 is_broken = has_broken_text(value, fields[column.name], shape.named)
                 yield F.when(is_broken, f"column {column.name!r}: it is not UTF-8")
-
-
-def _nothing(spec: ReadSpec) -> Expression:
-    return F.lit("neither key nor value") if spec.schema.key else no_text()

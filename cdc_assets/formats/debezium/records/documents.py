@@ -41,7 +41,6 @@ class DocumentRecords(EnvelopedRecords):
         op = F.when(is_nothing(document), TOMBSTONE).otherwise(payload.getField("op"))
         kind = StructType([StructField("id", StringType())])
         id_ = read_key(F.col("key"), kind).getField("id")
-        rejected = rejection(document, op, spec, _NO_OP)
         is_partial = (op == "u") & payload.getField("after").isNull()
         return Envelope(
             op=op,
@@ -53,9 +52,9 @@ class DocumentRecords(EnvelopedRecords):
             record_key=Image(F.struct(id_.alias(ID))),
             source=source,
             ordinal=F.lit(None).cast("bigint"),
-            reject=F.coalesce(
-                rejected, common.misnamed(op, source, spec), F.when(is_partial, _NO_DOCUMENT)
-            ),
+            reject=rejection(document, spec),
+            no_op=_NO_OP,
+            odd=F.coalesce(common.misnamed(op, source, spec), F.when(is_partial, _NO_DOCUMENT)),
             other_table=common.other_table(source, spec),
             unknown=no_names(),
             absent=no_names(),

@@ -15,6 +15,11 @@ public final class Change extends Named<InternalRow> {
 
     private static final int AFTER = 2, BEFORE = 3, KEY = 4;
 
+    /** The years 0001 to 9999, which every reader of Iceberg supports. */
+    private static final long FIRST_MICRO = -719_162 * 86_400_000_000L;
+
+    private static final long LAST_MICRO = 2_932_897 * 86_400_000_000L - 1;
+
     private final String wanted;
     private final StructType parts;
     private transient Changes changes;
@@ -45,15 +50,25 @@ public final class Change extends Named<InternalRow> {
      * @param given the operation; whether it is a row of a snapshot; the row as it arrives, the same
      *     before the change, and the record's own key, each NULL if the record has none; the names of
      *     columns that the row leaves out, and of those that the row before lacks since they did not
-     *     change; why the record cannot be read; why a text with U+FFFD cannot be merged; whether the
-     *     commit's time is out of range
+     *     change; whether the record has a key; why the record cannot be read, and why it cannot be
+     *     merged, whatever its values are; why a text with U+FFFD cannot be; whether the commit's time
+     *     is given, and what it is, in microseconds, NULL if it is unknown or too large
      */
     public InternalRow invoke(InternalRow given) {
         return changes().of(
                 text(given, 0), given.getBoolean(1),
                 row(given, AFTER), row(given, BEFORE), row(given, KEY),
                 array(given, 5), array(given, 6),
-                text(given, 7), text(given, 8), given.getBoolean(9));
+                given.getBoolean(7), text(given, 8), text(given, 9), text(given, 10),
+                isBeyondTime(given));
+    }
+
+    /** Returns whether a commit's time is out of range; a row of a snapshot has none. */
+    private static boolean isBeyondTime(InternalRow given) {
+        if (given.getBoolean(1) || !given.getBoolean(11)) {
+            return false;
+        }
+        return given.isNullAt(12) || given.getLong(12) < FIRST_MICRO || given.getLong(12) > LAST_MICRO;
     }
 
     private InternalRow row(InternalRow given, int at) {

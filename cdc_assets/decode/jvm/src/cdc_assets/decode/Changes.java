@@ -35,6 +35,7 @@ final class Changes {
     private static final UTF8String UPDATE = text("u");
     private static final UTF8String DELETE = text("d");
     private static final UTF8String READ = text("r");
+    private static final UTF8String TRUNCATE = text("t");
     private static final UTF8String TOMBSTONE = text("tombstone");
     private static final Set<UTF8String> WITHOUT_ROW = Set.of(TOMBSTONE, text("control"), text("statement"));
 
@@ -60,6 +61,8 @@ final class Changes {
     private final boolean hasPositions;
     private final boolean leavesOut;
     private final boolean checksTexts;
+    private final UTF8String noOp;
+    private final UTF8String nothing;
     private final StructType type;
 
     Changes(JsonNode wanted, StructType after, StructType before, StructType ofKey) {
@@ -81,6 +84,8 @@ final class Changes {
         hasPositions = wanted.path("has_positions").asBoolean();
         leavesOut = wanted.path("leaves_out").asBoolean();
         checksTexts = wanted.path("checks_texts").asBoolean();
+        noOp = reason(wanted.path("no_op"));
+        nothing = reason(wanted.path("nothing"));
         isOfKey = new boolean[columns.size()];
         mayBeHeldBefore = new boolean[columns.size()];
         Arrays.fill(mayBeHeldBefore, countsRows);
@@ -125,6 +130,10 @@ final class Changes {
         return found;
     }
 
+    private static UTF8String reason(JsonNode told) {
+        return told.asText().isEmpty() ? null : text(told.asText());
+    }
+
     private static UTF8String text(String text) {
         return UTF8String.fromString(text);
     }
@@ -163,7 +172,9 @@ final class Changes {
             InternalRow ofKey,
             ArrayData leftOut,
             ArrayData unchanged,
+            boolean hasKey,
             UTF8String reject,
+            UTF8String odd,
             UTF8String replaced,
             boolean isBeyondTime) {
         Held after = afters.of(rowAfter), before = befores.of(rowBefore), held = keys.of(ofKey);
@@ -179,6 +190,12 @@ final class Changes {
         found[3] = unset(isUpdate, isCreate, isLeftOut);
         found[4] = countsRows && hasRows && (isUpdate || isDelete) ? row(before) : null;
         found[5] = reject;
+        if (found[5] == null && noOp != null) {
+            found[5] = unknown(op, isRow || isDelete, hasKey);
+        }
+        if (found[5] == null) {
+            found[5] = odd;
+        }
         if (found[5] == null && checksTexts) {
             found[5] = broken(after, before, held);
         }
@@ -361,6 +378,17 @@ final class Changes {
     }
 
     // ── reasons ──────────────────────────────────────────────────────────────────────────────
+
+    /** Returns why an operation is none that can be merged. */
+    private UTF8String unknown(UTF8String op, boolean isChange, boolean hasKey) {
+        if (TOMBSTONE.equals(op)) {
+            return hasKey ? null : nothing;
+        }
+        if (op == null) {
+            return noOp;
+        }
+        return isChange || TRUNCATE.equals(op) ? null : text("an operation that is not known");
+    }
 
     /** Returns the first column with a text that is not UTF-8: Spark accepts it, no reader does. */
     private UTF8String broken(Held... images) {
