@@ -12,6 +12,7 @@ from cdc_assets.errors import UnreachableError
 from cdc_assets.formats.format import Format
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.kinds import TopicKind
+from cdc_assets.log.values import Watermarks
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.ddl import Ddl, Relation
 from cdc_assets.schema.history import History
@@ -32,6 +33,7 @@ class _Topic:
 
     Attributes:
         id: of the topic.
+        first: by partition, the first offset that the log held then, inclusive.
         begin: by partition, the first offset that was read, inclusive.
         next: by partition, the next offset to read.
         told: the statements in between.
@@ -40,6 +42,7 @@ class _Topic:
     """
 
     id: str
+    first: Mapping[int, int]
     begin: Mapping[int, int]
     next: dict[int, int]
     told: list[Ddl] = field(default_factory=list[Ddl])
@@ -47,8 +50,8 @@ class _Topic:
     last: dict[int, int] = field(default_factory=dict[int, int])
 
     def reaches(self, offsets: Mapping[int, int]) -> bool:
-        """Returns whether it has all statements from these offsets on."""
-        return all(at <= offsets.get(p, 0) for p, at in self.begin.items())
+        """Returns whether it has all statements from these offsets on that the log held."""
+        return all(at <= max(offsets.get(p, 0), self.first[p]) for p, at in self.begin.items())
 
     def add(self, ddl: Ddl) -> None:
         """Adds the next statement."""
@@ -125,9 +128,10 @@ class Histories:
             return stored
         history = stored or History()
         topic = self._read(name, fmt, history)
-        if history.topic != topic.id or not topic.is_continued(history):
-            if history.topic == topic.id:
-                _log.warning("table=%s topic=%s: statements were cut off", entry.table, name)
+        if history.topic != topic.id:
+            history = history.found_in(topic.id, topic.told)
+        elif not topic.is_continued(history):
+            _log.warning("table=%s topic=%s: statements were cut off", entry.table, name)
             topic = self._read(name, fmt, History())
             history = history.found_in(topic.id, topic.told)
         for partition, begin in topic.begin.items():
@@ -205,50 +209,56 @@ class Histories:
         Raises:
             UnreachableError: if it has just vanished.
         """
-        if history.cascades is None:  # an older version did not look for foreign keys
-            history = replace(history, next={}, ends={})
-        start = {**history.next, **{p: at for p, (at, _) in history.ends.items()}}
         topic = self._topics.get(name)
-        if topic is not None and self._looks_once and topic.reaches(start):
+        if topic is not None and self._looks_once and topic.reaches(_known(history, topic.id)):
             return topic
         identity, marks = self._log.identity([name]).get(name), self._log.watermarks([name])
         if identity is None or name not in marks:
             what = "the topic of schema changes was there a moment ago"
             raise UnreachableError(what, where=f"topic={name}", remedy="it is looked at again")
-        id_, begin = identity.topic_id, marks[name].begin.as_dict()
-        known = start if history.topic == id_ else {}
-        wanted = {p: max(at, known.get(p, 0)) for p, at in begin.items()}
-        end = marks[name].end.as_dict()
-        is_enough = topic is not None and topic.id == id_ and topic.reaches(wanted)
-        if topic is None or not is_enough or not self._read_on(topic, name, fmt, end):
-            topic = self._topics[name] = _Topic(id_, wanted, dict(wanted))
-            self._read_on(topic, name, fmt, end)
+        id_, known, there = identity.topic_id, _known(history, identity.topic_id), marks[name]
+        is_enough = topic is not None and topic.id == id_ and topic.reaches(known)
+        if topic is None or not is_enough or not self._read_on(topic, name, fmt, there):
+            first = there.begin.as_dict()
+            begin = {p: max(at, known.get(p, 0)) for p, at in first.items()}
+            topic = self._topics[name] = _Topic(id_, first, begin, dict(begin))
+            self._read_on(topic, name, fmt, there)
         return topic
 
-    def _read_on(self, topic: _Topic, name: str, fmt: Format, end: Mapping[int, int]) -> bool:
+    def _read_on(self, topic: _Topic, name: str, fmt: Format, there: Watermarks) -> bool:
         """Reads a topic to its end; returns whether its last known statement is still there.
 
-        That one is read again with those after it.
+        That one is read again with those after it, unless it has expired.
         """
-        for partition, upto in end.items():
-            next_ = topic.next.setdefault(partition, 0)
-            last = topic.last.get(partition)
+        first = there.begin.as_dict()
+        for partition, upto in there.end:
+            next_, last = topic.next.get(partition, 0), topic.last.get(partition, -1)
             if upto < next_:
                 return False
-            start = next_ if last is None or next_ == upto else last
+            checks = first.get(partition, 0) <= last and next_ < upto
+            start = last if checks else max(next_, first.get(partition, 0))
             for at in range(start, upto, _AT_ONCE):
                 records = self._log.part({(name, partition): (at, min(upto, at + _AT_ONCE))})
                 found = [ddl for each in records if (ddl := fmt.ddl(each)) is not None]
-                if last is not None and at == last:
-                    again = found.pop(0) if found else None
-                    if again is None or again.coordinate.offset != last:
+                if checks and at == start:
+                    again = [(d.coordinate.offset, d.identity) for d in found[:1]]
+                    if again != [(last, topic.at[partition, last])]:
                         return False
-                    if again.identity != topic.at[partition, last]:
-                        return False
+                    found = found[1:]
                 for ddl in found:
                     topic.add(ddl)
-                topic.next[partition] = min(upto, at + _AT_ONCE)
+            topic.next[partition] = upto
         return True
+
+
+def _known(history: History, topic: str) -> Mapping[int, int]:
+    """Returns from where on a topic is to be read for a table: from what it knows of its end.
+
+    An older version did not look for foreign keys: for its tables all is read.
+    """
+    if history.topic != topic or history.cascades is None:
+        return {}
+    return {**history.next, **{p: at for p, (at, _) in history.ends.items()}}
 
 
 def statements_on(entry: TableEntry, told: Iterable[Ddl]) -> tuple[Ddl, ...]:

@@ -6,9 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 
+from cdc_assets.changes.position import Scheme
 from cdc_assets.errors import SilentChangeError, TerminalError
+from cdc_assets.formats.histories import Histories
 from cdc_assets.lake.at_source import AtSource
+from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.intake.same_table import AnotherTableError
 from cdc_assets.merge.statements import sql
 from cdc_assets.operate.schema_drift import Drift, newest_drift
@@ -16,6 +20,7 @@ from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
 from cdc_assets.orchestration.restarted import run_accept_restart
 from cdc_assets.registry import RegistryFile
+from cdc_assets.schema.history import History
 from cdc_assets.schema.silent import SilentKind
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.merge.one_table import Make
@@ -24,6 +29,7 @@ from cdc_assets_tests.merge.stated import (
     OLD,
     TABLE,
     change,
+    of_another,
     started,
     statement,
     tell,
@@ -289,6 +295,28 @@ def test_a_chain_of_renames_within_a_batch_is_one_column(pipeline: Make) -> None
     assert history is not None
     assert history.numbers == {"id": 1, "b": 2}
     assert history.former == {"name": 2, "a": 2}
+
+
+def test_statements_that_have_expired_are_no_cut(pipeline: Make) -> None:
+    made = begun(pipeline)
+    tell(made, *of_another(2))
+    log = KafkaLog(made.config.kafka.librdkafka())
+    histories, fmt = Histories(log), Services(made.config).formats[made.prefix]
+
+    def history() -> History | None:
+        stored = at_source(made).history
+        return histories.of(made.entry(TABLE), fmt, Scheme.MARIADB, stored)
+
+    before = history()
+    assert before is not None
+    for future in made.admin.delete_records([TopicPartition(made.prefix, 0, 3)]).values():
+        future.result(30)
+    tell(made, statement(600, "ALTER TABLE t CHANGE name called text", "id", "called"))
+    found = history()
+    assert found is not None
+    assert found.broken == before.broken
+    assert found.numbers == {"id": 1, "called": 2}
+    assert len(found.seen or ()) == len(before.seen or ()) + 1
 
 
 def test_what_only_the_connector_can_read_stops_where_a_column_may_be_renamed(
