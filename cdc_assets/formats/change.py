@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 
@@ -14,8 +12,6 @@ from cdc_assets.formats.format import Format
 from cdc_assets.formats.order import NUMBERS, Placed
 from cdc_assets.formats.spec import LINE_BITS, TOMBSTONE, ReadSpec
 from cdc_assets.formats.values import arriving
-
-_NOTHING: Final = "neither key nor value"
 
 
 def change_of(envelope: Envelope, spec: ReadSpec, fmt: Format) -> Expression:
@@ -73,7 +69,6 @@ def _wanted(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, object
         "leaves_out": fmt.leaves_out,
         "checks_texts": envelope.checks_texts,
         "no_op": envelope.no_op,
-        "nothing": _NOTHING if spec.schema.key else "",
     }
     if left_out.placeholder:
         wanted["placeholder"] = left_out.placeholder

@@ -62,7 +62,6 @@ final class Changes {
     private final boolean leavesOut;
     private final boolean checksTexts;
     private final UTF8String noOp;
-    private final UTF8String nothing;
     private final StructType type;
 
     Changes(JsonNode wanted, StructType after, StructType before, StructType ofKey) {
@@ -84,8 +83,8 @@ final class Changes {
         hasPositions = wanted.path("has_positions").asBoolean();
         leavesOut = wanted.path("leaves_out").asBoolean();
         checksTexts = wanted.path("checks_texts").asBoolean();
-        noOp = reason(wanted.path("no_op"));
-        nothing = reason(wanted.path("nothing"));
+        String reason = wanted.path("no_op").asText();
+        noOp = reason.isEmpty() ? null : text(reason);
         isOfKey = new boolean[columns.size()];
         mayBeHeldBefore = new boolean[columns.size()];
         Arrays.fill(mayBeHeldBefore, countsRows);
@@ -128,10 +127,6 @@ final class Changes {
             found[at] = told.get(at).asInt();
         }
         return found;
-    }
-
-    private static UTF8String reason(JsonNode told) {
-        return told.asText().isEmpty() ? null : text(told.asText());
     }
 
     private static UTF8String text(String text) {
@@ -382,7 +377,7 @@ final class Changes {
     /** Returns why an operation is none that can be merged. */
     private UTF8String unknown(UTF8String op, boolean isChange, boolean hasKey) {
         if (TOMBSTONE.equals(op)) {
-            return hasKey ? null : nothing;
+            return hasKey || key.length == 0 ? null : text("neither key nor value");
         }
         if (op == null) {
             return noOp;
