@@ -182,7 +182,11 @@ class Part(ABC):
         """Stops it and everything it started; returns whether it ran."""
         with self._lock():
             pidfile = self.layout.pidfile(self.name)
-            return process.stop(pidfile, grace_seconds=self.stop_within_seconds)
+            ran = process.stop(pidfile, grace_seconds=self.stop_within_seconds)
+            if ran:  # its ports are free for a start that follows at once
+                for port in self.ports:
+                    wait_until_free(port)
+            return ran
 
     def status(self) -> PartStatus:
         """Returns its present status."""
