@@ -7,13 +7,15 @@ from cdc_assets.decode.json import (
     UNLIKE,
     called,
     compared,
+    counted,
     read_change,
     read_json,
     read_key,
     read_value,
+    told,
 )
 
 __all__ = [
     "ALONE", "CATALOG", "JAR", "SETTINGS", "SORTED", "UNLIKE", "Found", "called", "compared",
-    "digest", "found_by", "read_change", "read_json", "read_key", "read_value",
+    "counted", "digest", "found_by", "read_change", "read_json", "read_key", "read_value", "told",
 ]  # fmt: skip

@@ -63,13 +63,37 @@ def read_value(column: Mapping[str, object], value: Expression) -> Expression:
 
 
 def read_change(wanted: Mapping[str, object], *parts: Expression) -> Expression:
-    """Returns ``struct<key, old_key, row, unset, old_row, reject>``, see `formats.change`.
+    """Returns a struct with the parts of a change, see `cdc_assets.formats.change`.
 
     Args:
         wanted: what to decode, see ``Changes.java``.
         parts: of the record, see ``Change.java``.
     """
     return _called("change", wanted, *parts)
+
+
+def counted(what: str, wanted: Mapping[str, object], *parts: Expression) -> Expression:
+    """Returns true of each row, and counts it: see ``figures/Counted.java``.
+
+    Args:
+        what: ``batch`` or ``fold``.
+        wanted: what to count, and the ``id`` under which it is `told`.
+        parts: of each row, none of which is computed by the driver.
+    """
+    return _called(what, wanted, *parts)
+
+
+def told(what: str, id_: str, rows: Expression) -> Expression:
+    """Returns what was `counted` in JSON; NULL if it is not that of so many rows.
+
+    Args:
+        what: was counted.
+        id_: under which it is told.
+        rows: an aggregate, observed by the frame whose rows were counted.
+    """
+    from pyspark.sql import functions as F
+
+    return F.call_function(f"{CATALOG}.told.{what}.{_quoted(id_)}", rows)
 
 
 def called(name: str, *parts: Expression) -> Expression:
@@ -88,10 +112,17 @@ def called(name: str, *parts: Expression) -> Expression:
 def _called(
     namespace: str, wanted: StructType | Mapping[str, object], *parts: Expression
 ) -> Expression:
-    is_told = isinstance(wanted, Mapping)
-    name = json.dumps(wanted, separators=(",", ":")) if is_told else wanted.json()
-    quoted = name.replace("`", "``")
-    return called(f"{namespace}.`{quoted}`", *parts)
+    name = _text(wanted) if isinstance(wanted, Mapping) else wanted.json()
+    return called(f"{namespace}.{_quoted(name)}", *parts)
+
+
+def _text(wanted: Mapping[str, object]) -> str:
+    return json.dumps(wanted, separators=(",", ":"))
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
 
 
 def compared(

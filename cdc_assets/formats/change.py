@@ -15,7 +15,7 @@ from cdc_assets.formats.values import arriving
 
 
 def change_of(envelope: Envelope, spec: ReadSpec, fmt: Format) -> Expression:
-    """Returns ``struct<key, old_key, row, unset, old_row, reject>`` of a change.
+    """Returns ``struct<key, old_key, row, unset, old_row, reject, in_doubt, ts>`` of a change.
 
     It has all that depends on the values of a record, see ``Changes.java``.
     """
@@ -41,7 +41,8 @@ def _wanted(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, object
     """Returns what is decoded of the table, and by which rules.
 
     ``split_keys``: whether the key is a configured one, which any update may change.
-    ``has_positions``: whether a create of a changed key is told from an insert. ``leaves_out``:
+    ``has_positions``: whether a create of a changed key is told from an insert.
+    ``has_tombstones``: whether a delete without a row is known by its record's key. ``leaves_out``:
     whether an update leaves out the columns that its record does not know. ``no_op``: the reason
     for a record without an operation, if operations are judged.
     """
@@ -66,6 +67,7 @@ def _wanted(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, object
         "reads_tombstones": spec.tombstone_keys,
         "is_shared": spec.own is not None and spec.own.is_shared,
         "has_positions": bool(spec.order.types),
+        "has_tombstones": fmt.has_tombstones,
         "leaves_out": fmt.leaves_out,
         "checks_texts": envelope.checks_texts,
         "no_op": envelope.no_op,
@@ -88,17 +90,15 @@ def parts_of(
         fmt: of the records.
     """
     op = envelope.op
-    ts = F.timestamp_micros(spec.order.told_micros(envelope.source))
+    told = ("ts", "key", "old_key", "row", "unset", "old_row", "reject", "in_doubt")
     return {
         "op": op,
         **_position(envelope, spec, fmt),
         "partition": F.col("partition"),
         "offset": F.col("offset"),
-        "ts": F.when(~envelope.is_read, ts),
-        **{name: change.getField(name) for name in ("key", "old_key", "row", "unset", "old_row")},
+        **{name: change.getField(name) for name in told},
         "ordinal": envelope.ordinal,
         "pair": _pair(op) if fmt.has_tombstones else F.lit(None).cast("bigint"),
-        "reject": change.getField("reject"),
         "is_unwritten": F.lit(False),
         "other_table": envelope.other_table,
         "unknown": envelope.unknown,

@@ -53,7 +53,6 @@ from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.oversized import OVERSIZE, refusal
 from cdc_assets.formats.record_json import found_here
-from cdc_assets.formats.record_keys import has_moved
 from cdc_assets.formats.rejections import unplaced
 from cdc_assets.formats.spec import OTHER, ReadSpec
 
@@ -85,12 +84,6 @@ class Reading:
         """Whether records have a schema's number, in the column ``writer``."""
         last = self.specs[-1]
         return self.format.writer(last.layout, last.table) is not None
-
-    @property
-    def is_in_order(self) -> bool:
-        """Whether one plan, and so one task, reads all of a partition's records that have rows."""
-        with_rows = sum(spec.has_rows for spec in self.specs)
-        return with_rows <= 1 or not self.has_writer or _is_small(self.specs)
 
 
 def decode(raw: DataFrame, reading: Reading) -> DataFrame:
@@ -231,13 +224,6 @@ def _of_writers(named: Mapping[str, Expression], reading: Reading) -> dict[str, 
 
 
 def _judged(named: DataFrame, spec: ReadSpec) -> DataFrame:
-    """Adds the results that depend on several parts of a change."""
-    any_unset = any_of(F.col("unset").getField(name) for name in spec.unset_able)
-    reject = F.coalesce("reject", *unplaced(spec))
-    judged = named.withColumns(
-        {
-            "reject": reject,
-            "in_doubt": ((F.col("op") == "c") | has_moved()) & any_unset,
-        }
-    )
+    """Rejects changes without a position, and fills in what their records are too old for."""
+    judged = named.withColumn("reject", F.coalesce("reject", *unplaced(spec)))
     return with_existing(judged, spec).drop("is_late_read")

@@ -8,8 +8,7 @@ from typing import Final
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 
-from cdc_assets.formats.record_keys import any_null
-from cdc_assets.formats.spec import CONTROL, OTHER, ROW_OPS, STATEMENT, TOMBSTONE, ReadSpec
+from cdc_assets.formats.spec import CONTROL, OTHER, STATEMENT, TOMBSTONE, ReadSpec
 
 _LATE_READ: Final = (
     "a row of a snapshot that was taken while changes were streamed: without a key it cannot be "
@@ -18,16 +17,7 @@ _LATE_READ: Final = (
 
 
 def unplaced(spec: ReadSpec) -> Iterator[Expression]:
-    """Yields rejections of changes without a complete key, or without a position."""
-    op = F.col("op")
-    if spec.target.key:
-        missing = any_null(F.col("key"), spec.target.key)
-        nameless = (op == "d") & F.col("pair").isNull() & missing
-        yield F.when(nameless, "a delete with neither key nor before image")
-        yield F.when(op.isin(*ROW_OPS, "d") & missing, "a key column has no value")
-        unknown = F.col("old_key").isNotNull() & any_null(F.col("old_key"), spec.target.key)
-        reason = "an update without the key before it (REPLICA IDENTITY FULL would log it)"
-        yield F.when(unknown, reason)
+    """Yields rejections of changes without a position."""
     yield F.when(F.col("is_late_read"), _LATE_READ)
-    no_position = ~op.isin(TOMBSTONE, CONTROL, STATEMENT, OTHER) & F.col("n0").isNull()
+    no_position = ~F.col("op").isin(TOMBSTONE, CONTROL, STATEMENT, OTHER) & F.col("n0").isNull()
     yield F.when(no_position, f"no source position ({spec.layout.scheme})")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +23,10 @@ from cdc_assets.changes.restarts import (
 )
 from cdc_assets.decode import SETTINGS
 from cdc_assets.merge.fold.contradictions import Known, in_order, restart_of
-from cdc_assets.merge.fold.restarts import goes_back
+from cdc_assets.merge.fold.restarts import told_before
+from cdc_assets.merge.fold.summary import read_through
+from cdc_assets.merge.intake.observe import BatchObserver, Watched
+from cdc_assets_tests.decode.records import decoded
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.toy import profiles
 
@@ -89,18 +94,22 @@ class Case:
     def _op(record: Placed) -> str:
         return "t" if record.is_truncate else "u"
 
-    def read(self) -> list[tuple[object, ...]]:
-        """All records as one task reads them."""
-        return [
-            (p, each.offset, *(each.commit or self._no_commit), each.told_ms, each.may_witness,
+    def frame(self, session: SparkSession, partition: int) -> DataFrame:
+        """All records of a partition, as one task reads them."""
+        rows = [
+            (partition, each.offset, *self._numbers(each), each.told_ms, each.may_witness,
              each.floats, self._op(each))
-            for p, records in self.records.items()
-            for each in records
+            for each in self.records[partition]
         ]  # fmt: skip
+        columns = "partition int, offset bigint, n0 bigint, n1 bigint, told_ms bigint"
+        flags = "may_witness boolean, floats boolean, op string"
+        frame = session.createDataFrame(rows, f"{columns}, {flags}")
+        return frame.repartition(1).sortWithinPartitions("offset")
 
-    @property
-    def _no_commit(self) -> tuple[None, ...]:
-        return (None,) * COMMIT_NUMBERS[self.scheme]
+    @staticmethod
+    def _numbers(record: Placed) -> tuple[int | None, int | None]:
+        numbers = record.commit or (None, None)
+        return numbers[0], numbers[1] if len(numbers) > 1 else 0
 
     def expected(self) -> Mapping[int, tuple[Restart | None, int | None]]:
         found: dict[int, tuple[Restart | None, int | None]] = {}
@@ -136,50 +145,57 @@ def test_what_spark_finds_is_what_the_rule_finds(spark: Session, scheme: Scheme)
 
 @pytest.mark.parametrize("scheme", [Scheme.POSTGRES, Scheme.SQLSERVER])
 def test_the_pass_that_folds_misses_no_witness(spark: Session, scheme: Scheme) -> None:
-    session, numbers = spark(), COMMIT_NUMBERS[scheme]
-    define(session)
-    names = ", ".join(f"{name} bigint" for name in ("n0", "n1")[:numbers])
-    columns = f"partition int, offset bigint, {names}, told_ms bigint"
-    flags = "may_witness boolean, floats boolean, op string"
-    told = {True: 0, False: 0}
+    session, told = spark(), {True: 0, False: 0}
     for seed in range(25):
         case = Case(seed, scheme)
-        frame = session.createDataFrame(case.read(), f"{columns}, {flags}").coalesce(1)
-        found = partitions_that_go_back(frame, numbers)
+        seen = replace(case.seen, apart_ms=LEEWAY_MS)
+        before = told_before(scheme, seen, None, {})
         for partition, records in case.records.items():
-            is_one = witness(partition, records, Seen(apart_ms=LEEWAY_MS)) is not None
+            found = are_suspicious(session, case.frame(session, partition), before)
+            is_one = witness(partition, records, seen) is not None
             is_examined_anyway = any(each.is_truncate for each in records)
-            assert is_examined_anyway or partition in found or not is_one, f"seed {seed}"
+            assert is_examined_anyway or found or not is_one, f"seed {seed}"
             is_certain = not (is_examined_anyway or any(each.floats for each in records))
-            assert not is_certain or is_one == (partition in found), f"seed {seed}"
-            told[partition in found] += 1
+            assert not is_certain or is_one == found, f"seed {seed}"
+            told[found] += 1
     assert min(told.values()) > 10
 
 
+def test_the_pass_that_folds_misses_no_begin_of_an_accepted_restart(spark: Session) -> None:
+    session, told = spark(), 0
+    for seed in range(25):
+        case = Case(seed, Scheme.POSTGRES)
+        before = told_before(Scheme.POSTGRES, Seen(), None, case.pending)
+        for partition, (_, begin) in case.expected().items():
+            found = are_suspicious(session, case.frame(session, partition), before)
+            assert found or begin is None, f"seed {seed}"
+            told += begin is not None
+    assert told > 10
+
+
 def test_records_in_their_order_need_no_second_look(spark: Session) -> None:
-    session = spark()
-    define(session)
+    session, before = spark(), told_before(Scheme.POSTGRES, Seen(apart_ms=LEEWAY_MS), None, {})
     many = 100_000
     records = session.range(0, many, numPartitions=1).selectExpr(
-        "0 AS partition", "id AS offset", "id div 3 AS n0", "id * 10 AS told_ms",
+        "0 AS partition", "id AS offset", "id div 3 AS n0", "0L AS n1", "id * 10 AS told_ms",
         "true AS may_witness", "false AS floats", "'u' AS op",
     )  # fmt: skip
-    assert partitions_that_go_back(records, 1) == set()
+    assert not are_suspicious(session, records, before)
     is_last = F.col("offset") == many - 1
     redelivered = records.withColumn("n0", F.when(is_last, 7).otherwise(F.col("n0")))
-    assert partitions_that_go_back(redelivered, 1) == set()
+    assert not are_suspicious(session, redelivered, before)
     is_late = F.when(is_last, LEEWAY_MS + 1).otherwise(0)
     back = redelivered.withColumn("told_ms", F.col("told_ms") + is_late)
-    assert partitions_that_go_back(back, 1) == {0}
+    assert are_suspicious(session, back, before)
+    assert are_suspicious(session, records.repartition(2, "n0"), before), "by two tasks"
+    assert not are_suspicious(session, records.repartition(2, "partition"), before), "by one"
 
 
-def define(session: SparkSession) -> None:
+def are_suspicious(session: SparkSession, records: DataFrame, before: Mapping[str, object]) -> bool:
+    """As a batch tells that has read these records, in the order that they have."""
     for name, value in SETTINGS.items():
         session.conf.set(name, value)
-
-
-def partitions_that_go_back(records: DataFrame, numbers: int) -> set[int]:
-    flagged = records.withColumn("reject", F.lit(None).cast("string")).select(
-        "partition", goes_back(numbers, F.lit(True)).alias("goes_back")
-    )
-    return {row["partition"] for row in flagged.where("goes_back").distinct().collect()}
+    observer = BatchObserver("t", (), datetime.now(UTC), Watched(before=before))
+    found = observer.figures(read_through(observer.attach(decoded(records))))
+    assert found is not None
+    return found.suspicious

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,8 +11,7 @@ from pyspark.sql.connect.client.core import PlanObservedMetrics
 from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 from pyspark.sql.metrics import ExecutionInfo
 
-from cdc_assets.errors import TransientError
-from cdc_assets.merge.intake.observe import BatchObserver
+from cdc_assets.merge.statements.observed import Observed
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.pipeline import Pipeline
 
@@ -49,20 +47,18 @@ def test_a_batch_whose_figures_come_too_late_is_read_once_more(
 @pytest.mark.parametrize(
     ("flows", "is_told"),
     [
-        ([("{}", {"total": 1}), ("{}", {})], True),
+        ([("{}", {"counted": "[1]"}), ("{}", {})], True),
         ([("{}", {})], False),
-        ([("another", {"total": 1})], False),
+        ([("{}", {"counted": None})], False),
+        ([("another", {"counted": "[1]"})], False),
         ([], False),
     ],
-    ids=["of the plan, and none of the listener", "none", "another's", "nothing"],
+    ids=["of the plan, and none of the listener", "none", "of other rows", "another's", "nothing"],
 )
 def test_figures_are_told_by_plan_or_listener(
-    flows: list[tuple[str, dict[str, int]]], *, is_told: bool
+    flows: list[tuple[str, dict[str, str | None]]], *, is_told: bool
 ) -> None:
-    observer = BatchObserver("shop.public.t", (), datetime.now(UTC))
-    named = [(name.format(observer.name), got) for name, got in flows]
+    observed = Observed("batch")
+    named = [(name.format(observed.name), got) for name, got in flows]
     read = cast("Any", SimpleNamespace(executionInfo=SimpleNamespace(flows=named)))
-    assert observer.has_figures(read) == is_told
-    if not is_told:
-        with pytest.raises(TransientError, match=r"(?s)figures.*topic=shop\.public\.t"):
-            observer.figures(read)
+    assert observed.told(read) == ([1] if is_told else None)

@@ -22,6 +22,7 @@ from pyspark.sql.types import DataType, StructField
 
 from cdc_assets.changes.position import Floors, Scheme, epoch_bits
 from cdc_assets.changes.restarts import COMMIT_NUMBERS, Restarts
+from cdc_assets.decode import CATALOG
 from cdc_assets.formats.flat import Steps, after, stepped
 
 NUMBERS: Final = tuple(f"n{i}" for i in range(max(scheme.numbers for scheme in Scheme)))
@@ -217,4 +218,4 @@ def in_epoch(scheme: Scheme, epoch: Expression, number: Expression) -> Expressio
 
 def position_bytes(numbers: tuple[str, ...]) -> Expression:
     """Returns the bytes of `cdc_assets.changes.position.encode`, from columns of these names."""
-    return F.unhex(F.concat(*(F.lpad(F.hex(F.col(number)), 16, "0") for number in numbers)))
+    return F.call_function(f"{CATALOG}.place", F.array(*numbers))

@@ -21,7 +21,7 @@ from cdc_assets.merge.fold.newest import (
 )
 from cdc_assets.merge.fold.read_rows import is_below
 from cdc_assets.merge.fold.rekeyed import everywhere
-from cdc_assets.merge.fold.summary import Folded, counted_by_partition, summarized
+from cdc_assets.merge.fold.summary import Folded, summarized
 from cdc_assets.merge.plan.choice import choose
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
@@ -107,7 +107,7 @@ class KeyedTable:
             cached = frame.persist()
         with released_after(cached.unpersist):
             with self._steps.step("fold a part"):
-                mine = summarized(cached, counted_by_partition(cached).collect())
+                mine = summarized(cached, plan.where)
             yield mine
 
     def choose(self, folded: Folded, branch: Branch) -> Apply:

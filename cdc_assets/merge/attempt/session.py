@@ -21,6 +21,9 @@ _SETTINGS: Final = {
     # Java never compiles a larger method, and interpreted, decoding takes several times as long.
     # Spark splits what it does not fuse into small methods.
     "spark.sql.codegen.hugeMethodLimit": "8000",
+    # A batch's fold is cached. Most of it are structs, which Spark does not compress anyway, and to
+    # look for what it may compress takes a fifth of a backlog's time.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
     **decode.SETTINGS,
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -20,9 +19,8 @@ from cdc_assets.merge.fold.changeset import Knowledge
 from cdc_assets.merge.fold.lost import watched
 from cdc_assets.merge.fold.newest import newest_by_key
 from cdc_assets.merge.fold.restarts import RestartWatch
-from cdc_assets.merge.fold.summary import Counted, counted_by_partition, summarized
-from cdc_assets.merge.intake.figures import BatchFigures
-from cdc_assets.merge.intake.observe import FEW_SCHEMAS, BatchObserver, Watched
+from cdc_assets.merge.fold.summary import Summary, read_through, require_told
+from cdc_assets.merge.intake.observe import BatchObserver, Watched
 from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import BatchPlan
@@ -57,57 +55,42 @@ class Reader:
             knowledge: facts that its fold needs.
         """
         observer, ranges, steps = self._observer(batch), batch.plan.ranges, self._means.steps
-        small = _is_small(batch.plan)
-        counted = Counted(ranges) if small and Counted.pays(ranges) else None
+        small, summary = _is_small(batch.plan), Summary()
         with steps.step("read, decode, fold"):
             folding = _folding(batch, knowledge, observer)
-            if counted is not None:
-                folding = counted.attach(folding)
+            if small:  # of many rows, a query of what is kept counts for less
+                folding = summary.attach(folding)
         with ExitStack() as during:
             few = small and sum(each.length for each in ranges) <= INTERPRETED
             by_itself = interpreted(folding.sparkSession) if few else nullcontext()
             with steps.step("read, decode, fold"), by_itself:
                 frame = during.enter_context(kept(folding, "folded", is_small=small))
-                rows, read = counted.told(folding) if counted else None, folding
-                if rows is None:
-                    asked = counted_by_partition(frame)
-                    rows, read = asked.collect(), folding if small else asked
-            folded, figures = summarized(frame, rows), self._figures(observer, folding, read)
-            if figures.has_more_key_schemas:
-                with steps.step("look at the schemas of keys"):
-                    schemas = batch.changes.key_schemas(FEW_SCHEMAS)
-                figures = replace(figures, key_schemas=schemas)
-            yield Pass(batch, knowledge, folded, figures)
+                read = folding if small else read_through(summary.attach(frame))
+            folded, figures = summary.told(frame, read), observer.figures(read)
+            if small and (folded is None or figures is None):
+                with steps.step("read once more, for its figures"):
+                    read = read_through(folding)
+                folded, figures = summary.told(frame, read), observer.figures(read)
+            where = batch.plan.where
+            yield Pass(batch, knowledge, require_told(folded, where), require_told(figures, where))
 
     def changes_of(self, batch: PlannedBatch, knowledge: Knowledge, part: Part) -> DataFrame:
         """Returns the changes of a part: read again, as no two plans may hold one observation."""
         again = batch.changes.mergeable(knowledge, self._observer(batch))
         return within(again, part, batch.plan.numbers)
 
-    def _figures(
-        self, observer: BatchObserver, folding: DataFrame, read: DataFrame
-    ) -> BatchFigures:
-        """Returns the batch's figures; reads it again if Spark has not told them."""
-        if not observer.has_figures(read):
-            with self._means.steps.step("read once more, for its figures"):
-                read = counted_by_partition(folding)
-                read.collect()
-        return observer.figures(read)
-
     def _observer(self, batch: PlannedBatch) -> BatchObserver:
         plan, decoder = batch.plan, batch.decoder
-        before = plan.published.carried.key_schemas if plan.published else ()
         return BatchObserver(
             plan.entry.topic,
             plan.ranges,
             self._means.clock(),
-            self._watch.suspicion() if self._watch else None,
             Watched(
                 others=decoder.format.has_many_tables,
                 strays=_may_stray(batch),
                 key_schemas=plan.watches_keys and decoder.tells_key_schema,
-                counts_key_schemas=len(before) > 1,
                 snapshot=order_of(plan.layout.scheme).has_floors and plan.may_begin_snapshot,
+                before=self._watch.before() if self._watch else None,
             ),
             pardoned=[each.sent_as for each in decoder.doubtful],
         )

@@ -83,7 +83,7 @@ def renumbered(this: Pass, watch: RestartWatch | None, means: Means) -> tuple[Pa
     if watch is None:
         return this, False
     figures, folded, has_changed = this.figures, this.folded, False
-    if watch.must_look(figures, folded, is_in_order=this.batch.decoder.is_in_order):
+    if watch.must_look(figures, folded):
         with means.steps.step("look at positions"):
             has_changed = watch.look(lambda epochs: _looked_at(this, epochs, means))
     numbering, epochs = watch.carried(figures, folded), watch.restarts.epochs

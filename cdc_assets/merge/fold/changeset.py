@@ -120,13 +120,6 @@ class ChangeSet:
         rows = decoded.groupBy("partition", "read_lsn").agg(F.min("offset").alias("first"))
         return {(row["partition"], row["read_lsn"]): row["first"] for row in rows.collect()}
 
-    def key_schemas(self, most: int) -> frozenset[int]:
-        """Returns the schemas of the records' keys, so many at most; reads the batch."""
-        decoded = self._decoder.decode({}, tells_key_schema=True)
-        found = decoded.where("key_schema IS NOT NULL").select("key_schema").distinct()
-        rows = found.orderBy("key_schema").limit(most).collect()
-        return frozenset(row["key_schema"] for row in rows)
-
     def rejected(self, knowledge: Knowledge) -> DataFrame:
         """Returns ``partition offset reason`` of the records that cannot be merged."""
         decoded = self._decoder.decode(knowledge.floors)

@@ -63,7 +63,6 @@ class Known:
             self.commit = F.struct(*self.names)
         self.highest = self._commits(seen.highest)
         self.newest = self._numbers(seen.newest_ms)
-        self.nothing = F.lit(None).cast(self._type)
 
     def contradiction(self, before: Before) -> Expression:
         """Returns whether a record is a witness against this: see `cdc_assets.changes.restarts`."""
@@ -107,20 +106,6 @@ class Known:
 
     def _same(self, value: Value | None) -> Mapping[int, Value]:
         return {} if value is None else dict.fromkeys(range(self._size), value)
-
-    def is_at_or_below(self, commit: Commit | None) -> Expression:
-        """Returns whether a record's commit is not above this one; true if it is unknown."""
-        if commit is None:
-            return F.lit(True)
-        return self.commit <= self._commits(self._same(commit))
-
-    def may_begin(self) -> Expression:
-        """Returns whether an accepted restart may begin at a record."""
-        if not self._pending:
-            return F.lit(False)
-        return F.col("told_ms") > self._numbers(
-            {p: each.before_ms for p, each in self._pending.items()}
-        )
 
     def begins(self) -> Expression:
         """Returns whether it begins there, unless it has begun before: `Restart.has_begun`."""

@@ -2,9 +2,9 @@
 
 The rule is `cdc_assets.changes.restarts`; it looks at the records of a partition one after the
 other. The pass that folds a batch sees them in that order, too, and tells at next to no cost
-whether one of them may break the rule (`goes_back`). Only then are they read again and
-examined (`cdc_assets.merge.fold.contradictions`), and changes without a last commit compared with
-those of their keys (`cdc_assets.merge.fold.overtaken`).
+whether one of them may break the rule (`BatchFigures.suspicious`). Only then are they read again
+and examined (`cdc_assets.merge.fold.contradictions`), and changes without a last commit compared
+with those of their keys (`cdc_assets.merge.fold.overtaken`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Final
 
-from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
+from cdc_assets.changes.position import Scheme
 from cdc_assets.changes.restarts import (
+    CLOCK_MS,
     COMMIT_NUMBERS,
     LEEWAY_MS,
     Commit,
@@ -29,10 +29,9 @@ from cdc_assets.changes.restarts import (
     commit_of,
     newest_after,
 )
-from cdc_assets.decode import CATALOG
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.order import Epochs
-from cdc_assets.merge.fold.contradictions import Before, Known, in_order, restart_of
+from cdc_assets.merge.fold.contradictions import Known, in_order, restart_of
 from cdc_assets.merge.fold.summary import Folded
 from cdc_assets.merge.intake.figures import BatchFigures
 from cdc_assets.merge.plan.plan import BatchPlan
@@ -66,28 +65,30 @@ class RestartError(TerminalError):
         super().__init__(what, where=where, remedy=remedy)
 
 
-def goes_back(numbers: int, counts: Expression) -> Expression:
-    """Returns whether a record may contradict one before it in its partition: ``jvm/src``.
-
-    It has to see records as they were read: Spark reads a partition's range in one task. With a
-    truncate among them they are examined anyway, so that its time does not count.
+def told_before(
+    scheme: Scheme, seen: Seen, merged: Commit | None, pending: Mapping[int, Restart]
+) -> Mapping[str, object]:
+    """Returns what tells a witness among records as they are read: ``figures/Witnesses.java``.
 
     Args:
-        numbers: how many identify a commit.
-        counts: whether a record's time counts for those that follow.
+        scheme: of the positions.
+        seen: before the records.
+        merged: the highest commit that a key may have in the lake; None if nothing tells it.
+        pending: accepted restarts, by partition.
     """
-    none = F.lit(-(1 << 63)).cast("bigint")
-    second = F.coalesce("n1", none) if numbers > 1 else F.lit(0).cast("bigint")
-    return F.call_function(
-        f"{CATALOG}.goes_back",
-        F.col("partition"),
-        F.col("offset"),
-        F.coalesce(F.when(F.col("reject").isNull(), F.col("n0")), none),
-        second,
-        F.coalesce(F.when(F.col("op") != "t", F.col("told_ms")), none),
-        *(F.coalesce(each, F.lit(False)) for each in (counts, "may_witness", "floats")),
-        F.lit(LEEWAY_MS).cast("bigint"),
-    )
+    return {
+        "numbers": COMMIT_NUMBERS[scheme],
+        "highest": seen.highest,
+        "newest_ms": seen.newest_ms,
+        "highest_of_all": seen.highest_of_all,
+        "newest_of_all_ms": seen.newest_of_all_ms,
+        "truncated": seen.truncated,
+        "merged": merged,
+        "pending": {p: each.before_ms for p, each in pending.items()},
+        "keys_stay": seen.keys_stay,
+        "apart_ms": seen.apart_ms,
+        "clock_ms": CLOCK_MS,
+    }
 
 
 class RestartWatch:
@@ -113,35 +114,15 @@ class RestartWatch:
 
     # ── what costs next to nothing ───────────────────────────────────────────────────────
 
-    def suspicion(self) -> Expression:
-        """Returns whether a record may contradict one before it, or begin an accepted epoch."""
-        known = self._known({})
-        # What is below earlier batches has an older time, or is suspicious itself.
-        counts = F.coalesce(known.commit >= known.highest, F.lit(True))
-        of_batch = goes_back(COMMIT_NUMBERS[self._plan.layout.scheme], counts)
-        return of_batch | self._contradicts_earlier()
+    def before(self) -> Mapping[str, object]:
+        """Returns what was merged before, for the pass that folds."""
+        plan = self._plan
+        pending = self.restarts.all_pending(plan.partitions)
+        return told_before(plan.layout.scheme, self._seen, _highest_merged(plan), pending)
 
-    def _contradicts_earlier(self) -> Expression:
-        """Returns whether a record contradicts earlier batches, or may begin an accepted epoch."""
-        pending = self.restarts.all_pending(self._plan.partitions)
-        known = self._known(pending)
-        # Whether one that floats is overtaken is checked later. None is that is above all that was
-        # merged, unless by a change of the batch: see `must_look`.
-        is_overtaken = F.col("floats") & known.is_at_or_below(_highest_merged(self._plan))
-        before = Before(known.highest, known.newest, known.nothing, is_overtaken)
-        contradicts = known.contradiction(before)
-        of_record = contradicts | known.may_begin()
-        return F.coalesce(F.col("reject").isNull() & of_record, F.lit(False))
-
-    def must_look(self, figures: BatchFigures, folded: Folded, *, is_in_order: bool) -> bool:
-        """Returns whether the batch may hold a restart, according to its fold and its figures.
-
-        Args:
-            figures: of the batch.
-            folded: its fold.
-            is_in_order: whether `goes_back` has seen all records of a partition in their order.
-        """
-        is_possible = figures.suspicious or figures.by_op["t"] > 0 or not is_in_order
+    def must_look(self, figures: BatchFigures, folded: Folded) -> bool:
+        """Returns whether the batch may hold a restart, according to its fold and its figures."""
+        is_possible = figures.suspicious or figures.by_op["t"] > 0
         return is_possible and not self._looked and bool(folded.highest)
 
     # ── the look itself ──────────────────────────────────────────────────────────────────

@@ -112,11 +112,6 @@ class BatchDecoder:
         return in_shard(read, self.plan.entry.shard)
 
     @property
-    def is_in_order(self) -> bool:
-        """Whether a task reads all of a partition's records in their order, see `Reading`."""
-        return self._reading(self._spec).is_in_order
-
-    @property
     def _spec(self) -> ReadSpec:
         """The spec of the table's own columns."""
         plan, table = self.plan, self.plan.schema.of_source

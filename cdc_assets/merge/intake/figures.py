@@ -35,12 +35,11 @@ class BatchFigures:
         others: changes of other tables in the same topic; ``other_tables`` names some of them.
         has_strays: whether a record names another table, where a topic is read as one table's.
         suspicious: whether a record may be of a numbering that began again, see
-            `cdc_assets.merge.fold.restarts`; measured, like ``newest_told_ms``, only where that
-            is possible.
+            `cdc_assets.merge.fold.restarts`; false where none is looked for.
         newest_told_ms: the highest time that the source gave for a row, in milliseconds; None if it
             gave none.
-        key_schemas: of the records' keys, see `Format.key_schema`; empty if they were not watched.
-        has_more_key_schemas: whether they may have others, too, which were not counted.
+        key_schemas: the lowest 16 of the records' keys, see `Format.key_schema`; empty if they
+            were not watched.
         max_read, min_floating: see `cdc_assets.changes.position`; None if there are none.
         begun_at_start: the LSN of the one snapshot that the batch has rows of, if its rows begin
             with the first offset of every range; None otherwise, and if that was not watched.
@@ -69,7 +68,6 @@ class BatchFigures:
     has_strays: bool = False
     begun_at_start: int | None = None
     key_schemas: frozenset[int] = frozenset()
-    has_more_key_schemas: bool = False
 
     @property
     def may_be_anywhere(self) -> bool:

@@ -1,14 +1,20 @@
-"""Has Spark compute figures of rows in the pass that reads them for something else."""
+"""Has functions of ours count rows in the pass that reads them for something else."""
 
 from __future__ import annotations
 
+import json
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
 from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
+
+from cdc_assets.decode import counted, told
+
+_COUNTED: Final = "counted"
 
 
 class Observed:
@@ -22,38 +28,32 @@ class Observed:
         self.name = f"{about}-{uuid.uuid4()}"
         self._observation: Observation | None = None
 
-    def attach(self, frame: DataFrame, figures: Sequence[Expression]) -> DataFrame:
-        """Returns the same rows, observed.
+    def attach(
+        self, frame: DataFrame, what: str, wanted: Mapping[str, object], *parts: Expression
+    ) -> DataFrame:
+        """Returns the same rows, counted; see `cdc_assets.decode.counted`."""
+        each = counted(what, {"id": self.name, **wanted}, *parts)
+        figures = told(what, self.name, F.count_if(_COUNTED)).alias(_COUNTED)
+        counting = frame.withColumn(_COUNTED, each)
+        return counting.observe(self._observed_as(frame), figures).drop(_COUNTED)
 
-        Args:
-            frame: the rows.
-            figures: aggregates; Spark interprets them, where it compiles a projection.
-        """
-        return frame.observe(self._observed_as(frame), *figures)
-
-    def is_told(self, read: DataFrame) -> bool:
-        """Returns whether Spark has told the figures of a frame that has read the rows.
+    def told(self, read: DataFrame) -> Any:
+        """Returns the figures; None if Spark has not told them.
 
         Its Connect server takes a command's figures from a listener, for which it waits 100 ms: on
         a busy server they may be missing (``Observation.getRowOrEmpty`` in Spark 4.1). For a query
         it also takes them from the plan that was executed, where they always are.
-        """
-        return self._observation is not None or bool(self.told(read))
-
-    def told(self, read: DataFrame) -> Mapping[str, Any]:
-        """Returns the figures by name; nothing if Spark has not told them.
 
         Args:
-            read: the frame whose execution has read all the rows, once.
+            read: the frame whose execution has read all the rows.
         """
         if self._observation is not None:
-            return {
-                name: bytes(value) if isinstance(value, bytearray) else value
-                for name, value in self._observation.get.items()
-            }
-        info = read.executionInfo  # a query's figures come twice, or once empty
-        flows = info.flows if info else ()
-        return next((got for name, got in flows if name == self.name and got), {})
+            text = self._observation.get.get(_COUNTED)
+        else:
+            info = read.executionInfo  # a query's figures come twice, or once empty
+            flows = info.flows if info else ()
+            text = next((got[_COUNTED] for name, got in flows if name == self.name and got), None)
+        return None if text is None else json.loads(text)
 
     def _observed_as(self, frame: DataFrame) -> str | Observation:
         """Returns a name, as for an `Observation` the client has the server analyze all of a plan.

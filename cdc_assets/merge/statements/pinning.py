@@ -57,7 +57,7 @@ def kept(frame: DataFrame, name: str, *, is_small: bool) -> Iterator[DataFrame]:
 
     Each statement that reads a cached frame has Spark analyze, and look for in its cache, all
     that made it. Reading records and folding them has a large plan: a fifth of a small batch.
-    A checkpoint has none. But it is not compressed, and leaves memory only when Java collects.
+    A checkpoint has none. But it leaves memory only when Java collects.
 
     Args:
         frame: to be kept. Of a larger one, what is computed when it is first read.

@@ -60,7 +60,7 @@ public final class Change extends Named<InternalRow> {
                 row(given, AFTER), row(given, BEFORE), row(given, KEY),
                 array(given, 5), array(given, 6),
                 given.getBoolean(7), text(given, 8), text(given, 9), text(given, 10),
-                isBeyondTime(given));
+                isBeyondTime(given), given.isNullAt(12) ? null : (Long) given.getLong(12));
     }
 
     /** Returns whether a commit's time is out of range; a row of a snapshot has none. */

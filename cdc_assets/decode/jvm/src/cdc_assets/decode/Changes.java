@@ -59,6 +59,7 @@ final class Changes {
     private final boolean readsTombstones;
     private final boolean isShared;
     private final boolean hasPositions;
+    private final boolean hasTombstones;
     private final boolean leavesOut;
     private final boolean checksTexts;
     private final UTF8String noOp;
@@ -81,6 +82,7 @@ final class Changes {
         readsTombstones = wanted.path("reads_tombstones").asBoolean();
         isShared = wanted.path("is_shared").asBoolean();
         hasPositions = wanted.path("has_positions").asBoolean();
+        hasTombstones = wanted.path("has_tombstones").asBoolean();
         leavesOut = wanted.path("leaves_out").asBoolean();
         checksTexts = wanted.path("checks_texts").asBoolean();
         String reason = wanted.path("no_op").asText();
@@ -107,7 +109,9 @@ final class Changes {
                 .add("row", row)
                 .add("unset", flags())
                 .add("old_row", countsRows ? row : nothing())
-                .add("reject", DataTypes.StringType);
+                .add("reject", DataTypes.StringType)
+                .add("in_doubt", DataTypes.BooleanType)
+                .add("ts", DataTypes.TimestampType);
     }
 
     private Target target(JsonNode told) {
@@ -171,7 +175,8 @@ final class Changes {
             UTF8String reject,
             UTF8String odd,
             UTF8String replaced,
-            boolean isBeyondTime) {
+            boolean isBeyondTime,
+            Long micros) {
         Held after = afters.of(rowAfter), before = befores.of(rowBefore), held = keys.of(ofKey);
         boolean isUpdate = UPDATE.equals(op), isCreate = CREATE.equals(op), isDelete = DELETE.equals(op);
         boolean isRow = isUpdate || isCreate || READ.equals(op);
@@ -209,6 +214,11 @@ final class Changes {
         if (found[5] == null && isCreate && !isRead && !countsRows && !hasPositions && hasRows) {
             found[5] = undecided(isLeftOut);
         }
+        if (found[5] == null && key.length > 0) {
+            found[5] = nameless((InternalRow) found[0], (InternalRow) found[1], isRow, isDelete, hasKey);
+        }
+        found[6] = any((InternalRow) found[3]) && (isCreate || hasMoved(found[0], found[1]));
+        found[7] = isRead ? null : micros;
         return new GenericInternalRow(found);
     }
 
@@ -445,6 +455,37 @@ final class Changes {
         return needsBefore && !before.isThere()
                 ? text("no row image before the change: without a key it needs REPLICA IDENTITY FULL")
                 : null;
+    }
+
+    /** Returns why a change of a row does not say whose it is. */
+    private UTF8String nameless(InternalRow of, InternalRow ofOld, boolean isRow, boolean isDelete, boolean hasKey) {
+        if ((isRow || isDelete) && of.anyNull()) {
+            boolean isNowhere = isDelete && !(hasKey && hasTombstones);
+            return text(isNowhere ? "a delete with neither key nor before image" : "a key column has no value");
+        }
+        return ofOld != null && ofOld.anyNull()
+                ? text("an update without the key before it (REPLICA IDENTITY FULL would log it)")
+                : null;
+    }
+
+    private static boolean hasMoved(Object now, Object before) {
+        if (before == null) {
+            return false;
+        }
+        Object[] of = ((GenericInternalRow) now).values(), ofOld = ((GenericInternalRow) before).values();
+        boolean isSame = true;
+        for (int at = 0; at < of.length; at++) {
+            isSame &= of[at] == null ? ofOld[at] == null : Stored.areSame(of[at], ofOld[at]);
+        }
+        return !isSame;
+    }
+
+    private static boolean any(InternalRow flags) {
+        boolean is = false;
+        for (int at = 0; at < flags.numFields(); at++) {
+            is |= flags.getBoolean(at);
+        }
+        return is;
     }
 
     /** Returns the first column whose value fits neither its own type nor the lake's. */

@@ -1,6 +1,9 @@
 package cdc_assets.decode;
 
 import cdc_assets.decode.canal.Packets;
+import cdc_assets.decode.figures.Counted;
+import cdc_assets.decode.figures.Counted.Kind;
+import cdc_assets.decode.figures.Told;
 import java.util.Map;
 import java.util.function.Function;
 import java.util.function.Supplier;
@@ -24,15 +27,17 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * <p>Those in ``key`` are named by the type of a record's key, see {@link KeyReader}. Those in
  * ``change`` and ``value`` are named by what is wanted, see {@link Changes} and {@link Value}.
  *
- * <p>``canal.packets``: see {@link Packets}. ``build``: see {@link Build}. ``goes_back``:
- * see {@link GoesBack}. ``postgres``: see {@link Postgres}. ``step``: see {@link Step}.
- * ``key_schema``: see {@link KeySchema}.
+ * <p>Those in ``batch`` and ``fold`` are named by what is to be counted, see {@link Counted}; those in
+ * ``told`` by what it is told under, see {@link Told}.
+ *
+ * <p>``canal.packets``: see {@link Packets}. ``build``: see {@link Build}. ``key_schema``: see {@link
+ * KeySchema}. ``place``: see {@link Place}. ``postgres``: see {@link Postgres}.
  */
 public final class Functions implements FunctionCatalog {
     private static final Map<String, Supplier<BoundFunction>> OTHERS =
             Map.of(
-                    "build", Build::new, "goes_back", GoesBack::new, "key_schema", KeySchema::new,
-                    "postgres", Postgres::new, "step", Step::new);
+                    "build", Build::new, "key_schema", KeySchema::new, "place", Place::new,
+                    "postgres", Postgres::new);
 
     private String name;
 
@@ -60,6 +65,10 @@ public final class Functions implements FunctionCatalog {
             case "key" -> unbound(() -> new KeyReader(DataType.fromJson(function)));
             case "value" -> bound(arguments -> new Value(function, arguments));
             case "change" -> bound(arguments -> new Change(function, arguments));
+            case "batch" -> bound(arguments -> new Counted(Kind.BATCH, function, arguments));
+            case "fold" -> bound(arguments -> new Counted(Kind.FOLD, function, arguments));
+            case "told.batch" -> unbound(() -> new Told(Kind.BATCH, function));
+            case "told.fold" -> unbound(() -> new Told(Kind.FOLD, function));
             case "canal" -> named(identifier, Map.of("packets", Packets::new));
             case "" -> named(identifier, OTHERS);
             default -> throw new NoSuchFunctionException(identifier);

@@ -5,12 +5,12 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 
 /** Reads what the package tells a function in its name. */
-final class Json {
+public final class Json {
     private static final ObjectMapper MAPPER = new ObjectMapper();
 
     private Json() {}
 
-    static JsonNode read(String text) {
+    public static JsonNode read(String text) {
         try {
             return MAPPER.readTree(text);
         } catch (JsonProcessingException error) {
