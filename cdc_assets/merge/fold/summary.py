@@ -90,7 +90,9 @@ def require_told(figures: Figures | None, where: str) -> Figures:
     """
     if figures is None:
         what = "Spark has read this batch and has not told its figures"
-        raise TransientError(what, where=where, remedy="nothing was published; try it again")
+        raise TransientError(
+            what, where=where, remedy="nothing was published; the next try merges it"
+        )
     return figures
 
 
