@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -29,6 +29,17 @@ TRANSLATION = {
     "metadata": {"lake_table": "{{ target.name }}"},
     "automation_condition": "{{ dg.AutomationCondition.on_missing() }}",
 }
+
+
+@pytest.fixture(autouse=True)
+def instance() -> Iterator[None]:
+    """Loads components under an instance of its own.
+
+    Dagster asks the current instance for a component's state, and keeps a closed one as the
+    current one where a test before let two of them end in the order in which they began.
+    """
+    with dg.DagsterInstance.ephemeral():
+        yield
 
 
 def write(folder: Path, *tables: str) -> Path:
