@@ -51,7 +51,7 @@ lint: .venv/.synced  ## ruff and the import rules
 type: .venv/.synced  ## pyright
 	$(BIN)/pyright
 
-jars: .venv/.synced  ## the package's own Java, of its sources; needs a JDK
+jars: .venv/.synced $(HOME_DIR)/.installed-optional  ## the package's own Java, of its sources; needs a JDK
 	$(BIN)/python -m cdc_assets_tests.jars
 
 bench: install $(HOME_DIR)/.installed-optional  ## speed, on this machine: prints figures, fails on none
@@ -92,7 +92,7 @@ $(UV):
 	@touch $@
 
 $(HOME_DIR)/.installed-optional: .venv/.synced $(wildcard cdc_assets/devstack/jvm/*)
-	$(BIN)/cdc-assets stack install mariadb registry spark-s3 rest-catalog
+	$(BIN)/cdc-assets stack install mariadb registry spark-s3 rest-catalog junit
 	@touch $@
 
 $(HOME_DIR)/.installed: .venv/.synced $(wildcard cdc_assets/devstack/jvm/*)

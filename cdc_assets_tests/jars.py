@@ -7,6 +7,7 @@ sources that it was made of, which a test compares.
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import tempfile
 import zipfile
@@ -16,11 +17,21 @@ from typing import Final
 
 from cdc_assets import decode
 from cdc_assets.devstack import local_files
+from cdc_assets.devstack.jars import require_installed
 from cdc_assets.devstack.java import pyspark_jars
+from cdc_assets.devstack.layout import StackLayout
 
-JARS: Final = (local_files.JAR, decode.JAR)
+DECODE_TESTS: Final = Path(__file__).parent / "decode" / "jvm" / "tests.jar"
+JARS: Final = (local_files.JAR, decode.JAR, DECODE_TESTS)
 """Their sources lie in ``src`` beside each."""
 _BEGINNING = (1980, 1, 1, 0, 0, 0)
+
+
+def junit() -> Path:
+    """The folder of the one jar that runs tests in Java."""
+    layout = StackLayout(Path(__file__).parents[1] / ".cdc")
+    require_installed(layout, "junit")
+    return layout.jars_of("junit")
 
 
 def sources(jar: Path) -> list[Path]:
@@ -51,8 +62,18 @@ def make(jar: Path) -> None:
     """Compile, and write it: the same bytes of the same classes."""
     with tempfile.TemporaryDirectory() as folder:
         classes = Path(folder)
-        command = ["javac", "--release", "17", "-Werror", "-Xlint:all,-classfile,-path"]
-        given = ["-cp", f"{pyspark_jars()}/*", "-d", folder, *map(str, sources(jar))]
+        command = [
+            "javac",
+            "--release",
+            "17",
+            "-Werror",
+            "-Xlint:all,-classfile,-path",
+            "-proc:none",
+        ]
+        path = [f"{pyspark_jars()}/*"]
+        if jar == DECODE_TESTS:
+            path += [str(decode.JAR), f"{junit()}/*"]
+        given = ["-cp", os.pathsep.join(path), "-d", folder, *map(str, sources(jar))]
         subprocess.run([*command, *given], check=True)
         found = {
             str(file.relative_to(classes)): file.read_bytes() for file in classes.rglob("*.class")

@@ -1,5 +1,6 @@
 package cdc_assets.decode;
 
+import cdc_assets.decode.values.Digits;
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.core.JsonParser;
@@ -19,8 +20,8 @@ import org.apache.spark.unsafe.types.VariantVal;
 final class Scalars {
     private static final int MOST_DIGITS = 20;
 
-    /** Digits that distinguish every double from its neighbours (IEEE 754). */
-    private static final int DIGITS_OF_A_DOUBLE = 17;
+    /** No number that is as short has more digits than a double may need. */
+    private static final int FEW_DIGITS = 17;
 
     private static final JsonFactory WRITER = new JsonFactory();
 
@@ -76,7 +77,7 @@ final class Scalars {
                 return found == null ? null : (Object) found.floatValue();
             }
             float found = parser.getFloatValue();
-            return isRounded(parser) || Float.isInfinite(found) && !parser.isNaN() ? null : (Object) found;
+            return isRounded(parser, found) || Float.isInfinite(found) && !parser.isNaN() ? null : (Object) found;
         }
     }
 
@@ -92,7 +93,7 @@ final class Scalars {
                 return word(token, parser);
             }
             double found = parser.getDoubleValue();
-            return isRounded(parser) || Double.isInfinite(found) && !parser.isNaN() ? null : (Object) found;
+            return isRounded(parser, found) || Double.isInfinite(found) && !parser.isNaN() ? null : (Object) found;
         }
     }
 
@@ -210,27 +211,8 @@ final class Scalars {
         }
     }
 
-    /** Returns whether a number has more digits than any double needs, and so is no double's. */
-    private static boolean isRounded(JsonParser parser) throws IOException {
-        int length = parser.getTextLength();
-        if (length <= DIGITS_OF_A_DOUBLE) {
-            return false;
-        }
-        char[] text = parser.getTextCharacters();
-        int digits = 0, zeros = 0;
-        for (int at = parser.getTextOffset(), end = at + length; at < end; at++) {
-            char each = text[at];
-            if (each == 'e' || each == 'E') {
-                break;
-            }
-            if (each == '0') {
-                zeros += digits > 0 ? 1 : 0;
-            } else if (each >= '1' && each <= '9') {
-                digits += zeros + 1;
-                zeros = 0;
-            }
-        }
-        return digits > DIGITS_OF_A_DOUBLE;
+    private static boolean isRounded(JsonParser parser, double found) throws IOException {
+        return parser.getTextLength() > FEW_DIGITS && Digits.areRounded(parser.getText(), found);
     }
 
     private static Long whole(JsonToken token, JsonParser parser) throws IOException {

@@ -186,40 +186,21 @@ final class Numbers {
         if (!scan.take('-')) {
             scan.take('+');
         }
-        int from = scan.place();
         int digits = scan.digits();
-        boolean hasPoint = scan.take('.');
-        digits += hasPoint ? scan.digits() : 0;
-        int end = scan.place();
+        digits += scan.take('.') ? scan.digits() : 0;
         if (digits == 0 || power(scan) == NO_POWER || !scan.isDone()) {
             return null;
         }
-        int significant = significant(scan.between(from, end));
-        if (significant > (isDouble ? 17 : 9)) {
-            return null;
-        }
         String number = text.toString();
+        boolean isZero = Digits.significant(number) == 0;
         if (isDouble) {
             double found = Double.parseDouble(number);
-            return Double.isInfinite(found) || found == 0 && significant > 0 ? null : (Object) found;
+            boolean isNone = Double.isInfinite(found) || found == 0 && !isZero;
+            return isNone || Digits.areRounded(number, found) ? null : (Object) found;
         }
         float found = Float.parseFloat(number);
-        return Float.isInfinite(found) || found == 0 && significant > 0 ? null : (Object) found;
-    }
-
-    /** Returns how many digits there are between the zeros at both ends. */
-    private static int significant(String digits) {
-        int found = 0, zeros = 0;
-        for (int at = 0; at < digits.length(); at++) {
-            char each = digits.charAt(at);
-            if (each == '0') {
-                zeros += found > 0 ? 1 : 0;
-            } else if (each != '.') {
-                found += zeros + 1;
-                zeros = 0;
-            }
-        }
-        return found;
+        boolean isNone = Float.isInfinite(found) || found == 0 && !isZero;
+        return isNone || Digits.areRounded(number) ? null : (Object) found;
     }
 
     /** Returns whether a text is a number as a decimal without precision is written. */
