@@ -29,8 +29,8 @@ from cdc_assets.lake import Lake
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.properties import accepted_restart
 from cdc_assets.log.kafka import KafkaLog
-from cdc_assets.merge.fold.overtaken import looked_at
-from cdc_assets.merge.fold.restarts import RestartError, RestartWatch
+from cdc_assets.merge.guards.restarts.overtaken import looked_at
+from cdc_assets.merge.guards.restarts.watch import RestartError, RestartWatch
 from cdc_assets.merge.intake.asked import Asked
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.describe import TypeSource

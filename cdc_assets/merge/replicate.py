@@ -227,16 +227,10 @@ class Replicator:
                     request = None
                 case Nothing():
                     request = _in_next_hour(request, next_hour)
-                case (
-                    Longer()
-                    | Wider()
-                    | Lacking()
-                    | Told()
-                    | Unwritten()
-                    | Mixed()
-                    | Conflict() as again
-                ):
+                case Longer() | Conflict() as again:
                     request = _asked_again(request, again)
+                case Wider() | Lacking() | Told() | Unwritten() | Mixed() as again:
+                    request = _asked_again(request, again).noting(again.case)
                 case unexpected:
                     assert_never(unexpected)
 

@@ -109,7 +109,8 @@ def _absent(batch: BatchResult) -> Metadata:
 
 def _durations(batch: BatchResult) -> Metadata:
     steps = {f"step_{_word(name)}_seconds": round(s, 3) for name, s in batch.steps.items()}
-    return {"duration_seconds": round(batch.duration_seconds, 3), **steps}
+    again = {"read_again": "; ".join(batch.read_again)} if batch.read_again else {}
+    return {"duration_seconds": round(batch.duration_seconds, 3), **steps, **again}
 
 
 def _word(text: str) -> str:

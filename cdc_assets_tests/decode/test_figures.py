@@ -34,7 +34,7 @@ SCHEMA = (
     "unknown array<string>, absent array<string>, other_table string, read_lsn bigint, "
     "floating_lsn bigint, told_ms bigint, key_schema bigint"
 )
-ALL = Watched(others=True, strays=True, key_schemas=True, snapshot=True)
+ALL = Watched(others=True, key_schemas=True)
 
 
 def age(rng: random.Random) -> timedelta:

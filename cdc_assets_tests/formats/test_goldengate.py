@@ -19,7 +19,7 @@ from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.registered import format_of
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.values import RawRecord
-from cdc_assets.merge.fold.restarts import RestartError
+from cdc_assets.merge.guards.restarts.watch import RestartError
 from cdc_assets_tests.formats.messages import ITEMS, format_named, ogg
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy.profiles import in_soak

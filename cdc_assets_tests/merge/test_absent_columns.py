@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cdc_assets.errors import TerminalError
-from cdc_assets.merge.fold.restarts import RestartError
+from cdc_assets.merge.guards.restarts.watch import RestartError
 from cdc_assets_tests.merge.events import AT_MS, event
 from cdc_assets_tests.merge.inline import change, in_schema
 from cdc_assets_tests.merge.one_table import TABLE, Make, accept, start

@@ -18,11 +18,12 @@ from cdc_assets.formats.key_form import KeyBytes, KeyForm
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.registered import format_of
 from cdc_assets.lake.carried import Carried
-from cdc_assets.merge.batch.checks import require_partial_whole
-from cdc_assets.merge.fold.restarts import seen_before
+from cdc_assets.merge.guards.key_schemas import require_same_keys, with_keys_of
+from cdc_assets.merge.guards.moved_keys import MovedKeys
+from cdc_assets.merge.guards.restarts.watch import seen_before
 from cdc_assets.merge.plan.choice import choose
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
-from cdc_assets.merge.plan.unmoved import MovedKeysError, require_same_keys
+from cdc_assets.merge.plan.unmoved import MovedKeysError
 from cdc_assets.schema.types import Column
 from cdc_assets_tests.merge.test_plan import ID, RENAMED, SENT_AS_ANOTHER, WIDER, plan_of, position
 
@@ -33,6 +34,11 @@ MOVED = [plan_of(WIDER), plan_of(RENAMED), plan_of(ID, partitions=3), plan_of(ID
 
 def passed(plan: BatchPlan, partial: int = 1) -> Any:
     return SimpleNamespace(plan=plan, folded=SimpleNamespace(partial=partial))
+
+
+def require_partial_whole(last: Any) -> None:
+    setting: Any = SimpleNamespace(means=None)
+    assert MovedKeys(setting).settle(last) is last
 
 
 @pytest.mark.parametrize("plan", MOVED, ids=["wider", "renamed", "added", "not by key"])
@@ -51,15 +57,15 @@ def test_a_partial_image_waits_too_once_keys_have_another_schema() -> None:
     assert plan.published is not None
     carried = replace(plan.published.carried, key_schemas=(5,))
     plan = replace(plan, published=replace(plan.published, carried=carried))
-    require_partial_whole(passed(plan.with_keys_of(frozenset({5}))))
-    other = plan.with_keys_of(frozenset({5, 6}))
+    require_partial_whole(passed(with_keys_of(plan, frozenset({5}))))
+    other = with_keys_of(plan, frozenset({5, 6}))
     with pytest.raises(CutShortError):
         require_partial_whole(passed(other))
     assert choose(other, {0: position(20)}) is Apply.GUARDED
     with pytest.raises(MovedKeysError, match="has another schema in records"):
         require_same_keys(by_offset(other), KeyBytes.SCHEMA)
-    assert not replace(plan, replay=True).with_keys_of(frozenset({6})).has_other_keys
-    assert not plan_of(ID).with_keys_of(frozenset({6})).has_other_keys, "of an older version"
+    assert not with_keys_of(replace(plan, replay=True), frozenset({6})).has_other_keys
+    assert not with_keys_of(plan_of(ID), frozenset({6})).has_other_keys, "of an older version"
 
 
 def test_a_partial_image_of_keys_that_stay_does_not_wait() -> None:

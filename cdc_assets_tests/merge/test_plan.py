@@ -22,6 +22,7 @@ from cdc_assets.lake.columns import DROPPED, SCHEMA
 from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge.apply.content import require_whole_content
 from cdc_assets.merge.apply.multiset import require_row_ids
+from cdc_assets.merge.guards.moved_keys import moves_keys
 from cdc_assets.merge.plan.choice import choose
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets.merge.plan.table_steps import (
@@ -121,19 +122,19 @@ def test_keys_move_in_the_batch_that_finds_their_column_another_and_in_tries_aft
     there = {"head_columns": {"id": "id", "n": "n"}}
     steps = (WidenColumn(WIDER),)
     plan = replace(plan_of(WIDER, state_types={"id": "int", "n": "int"}), **there)
-    assert plan.moves_keys, "a try before has widened it"
-    assert replace(plan_of(WIDER, state_types={"id": "long", "n": "int"}), steps=steps).moves_keys
+    assert moves_keys(plan), "a try before has widened it"
+    widened = plan_of(WIDER, state_types={"id": "long", "n": "int"})
+    assert moves_keys(replace(widened, steps=steps))
     for state_types in ({}, {"id": "long", "n": "int"}):
-        assert not plan_of(WIDER, state_types=state_types).moves_keys
-    assert not plan_of(WIDER, partitions=1, state_types={"id": "int"}).moves_keys
+        assert not moves_keys(plan_of(WIDER, state_types=state_types))
+    assert not moves_keys(plan_of(WIDER, partitions=1, state_types={"id": "int"}))
     renamed = replace(plan_of(RENAMED), head_columns={"id": "id"})
-    assert replace(renamed, steps=(RenameColumn("id", "number"),)).moves_keys
-    assert replace(renamed, head_columns={"number": "id"}).moves_keys
-    assert not replace(renamed, head_columns={"number": "number"}).moves_keys
-    assert replace(
-        plan_of(SENT_AS_ANOTHER), steps=(DescribeColumns((SENT_AS_ANOTHER,)),)
-    ).moves_keys
-    assert not replace(plan_of(ID), steps=(DescribeColumns((ID,)),)).moves_keys
+    assert moves_keys(replace(renamed, steps=(RenameColumn("id", "number"),)))
+    assert moves_keys(replace(renamed, head_columns={"number": "id"}))
+    assert not moves_keys(replace(renamed, head_columns={"number": "number"}))
+    described = (DescribeColumns((SENT_AS_ANOTHER,)),)
+    assert moves_keys(replace(plan_of(SENT_AS_ANOTHER), steps=described))
+    assert not moves_keys(replace(plan_of(ID), steps=(DescribeColumns((ID,)),)))
 
 
 @pytest.mark.unit

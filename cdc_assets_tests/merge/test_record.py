@@ -12,6 +12,7 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.slo import SloTarget, SloWindow
 from cdc_assets.lake.carried import Carried, LastRecords
 from cdc_assets.merge.apply.record import Outcome, record_of
+from cdc_assets.merge.guards.moved_keys import MovedKeys
 
 pytestmark = pytest.mark.unit
 
@@ -30,13 +31,14 @@ def recorded(
         partitions=4, replay=replay, is_behind=behind, soft=False, start=OffsetVector.of({0: 1}),
         end=OffsetVector.of({0: 1}), unread=(), entry=SimpleNamespace(topic="t", shard_value=""),
         schema=SimpleNamespace(columns=()),
-        identity=identity, attempt="a", run_id="r", numbering="", state=None, witnesses=(),
-        has_other_keys=False, needs_keys_apart=False, last_records=last or {},
+        identity=identity, attempt="a", run_id="r", state=None, witnesses=(),
+        last_records=last or {},
     )  # fmt: skip
-    figures: Any = SimpleNamespace(records=1, by_op={}, rejected=0, key_schemas=frozenset())
-    outcome = Outcome(figures, {})
-    said = record_of(plan, outcome, "", datetime.now(UTC), SloTarget(95, 300, 24))
-    return said.carried
+    figures: Any = SimpleNamespace(records=1, by_op={}, rejected=0)
+    said = record_of(plan, Outcome(figures), "", datetime.now(UTC), SloTarget(95, 300, 24))
+    setting: Any = SimpleNamespace(means=None)
+    done: Any = SimpleNamespace(plan=plan)
+    return MovedKeys(setting).carry(said.carried, done)
 
 
 def test_only_a_batch_that_takes_all_has_seen_an_added_partition() -> None:

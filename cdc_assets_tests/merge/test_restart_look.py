@@ -22,9 +22,9 @@ from cdc_assets.changes.restarts import (
     witness,
 )
 from cdc_assets.decode import SETTINGS
-from cdc_assets.merge.fold.contradictions import Known, in_order, restart_of
-from cdc_assets.merge.fold.restarts import told_before
 from cdc_assets.merge.fold.summary import read_through
+from cdc_assets.merge.guards.restarts.contradictions import Known, in_order, restart_of
+from cdc_assets.merge.guards.restarts.watch import told_before
 from cdc_assets.merge.intake.observe import BatchObserver, Watched
 from cdc_assets_tests.decode.records import decoded
 from cdc_assets_tests.pipeline import Session

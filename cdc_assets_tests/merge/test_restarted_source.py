@@ -9,7 +9,7 @@ import pytest
 
 from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.changes.restarts import Restarts
-from cdc_assets.merge.fold.restarts import RestartError
+from cdc_assets.merge.guards.restarts.watch import RestartError
 from cdc_assets.merge.intake import read
 from cdc_assets.merge.statements import sql
 from cdc_assets.orchestration.restarted import run_accept_restart

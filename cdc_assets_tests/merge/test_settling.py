@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, limited
 from cdc_assets.changes.position import Scheme, encode
 from cdc_assets.lake.carried import Carried
+from cdc_assets.merge.guards.key_schemas import with_keys_of
+from cdc_assets.merge.guards.settling import settled
 from cdc_assets.merge.plan.choice import choose
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
-from cdc_assets.merge.plan.settling import settled
 from cdc_assets_tests.merge.test_plan import ID, plan_of
 
 Log = list[list[tuple[int, int]]]
@@ -55,7 +56,7 @@ class Lake:
             for each in ranges
             for _, lsn in log[each.partition][each.start : each.end]
         )
-        plan = plan.with_keys_of(schemas)
+        plan = with_keys_of(plan, schemas)
         way = choose(plan, lowest)
         for key, (lsn, _) in newest.items():
             is_newer = lsn > self.rows.get(key, 0)

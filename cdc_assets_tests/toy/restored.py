@@ -252,7 +252,7 @@ class Reader:
 def _newest(
     newest: Mapping[tuple[int, object], tuple[tuple[int, ...], int]], told_ms: int
 ) -> Mapping[int, int]:
-    """As `cdc_assets.merge.fold.restarts` has it: of the newest change of each key."""
+    """As `cdc_assets.merge.guards.restarts.watch` has it: of the newest change of each key."""
     of_partition: dict[int, list[tuple[tuple[int, ...], int]]] = defaultdict(list)
     for (partition, _), at in newest.items():
         of_partition[partition].append(at)

@@ -36,8 +36,6 @@ Changes = Callable[[], DataFrame]
 """Returns decoded changes of a part of the batch: planning that takes time, and few batches need
 it."""
 
-INCOMPLETE = "an update without its unchanged columns, of a row that the lake does not have"
-
 
 @dataclass(frozen=True, slots=True)
 class Resolved:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cdc_assets.changes.latency import LatencyHistogram
 from cdc_assets.changes.missing import Missing
-from cdc_assets.changes.position import Floors
 from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.changes.slo import SloTarget, SloWindow
 from cdc_assets.changes.valid_through import proven
 from cdc_assets.lake import Published
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.carried import Carried, SideMark
+from cdc_assets.merge.apply.refusals import Refusals
 from cdc_assets.merge.fold.summary import Folded
 from cdc_assets.merge.intake.figures import BatchFigures
+from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
-from cdc_assets.merge.plan.settling import settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,6 @@ class Outcome:
 
     Attributes:
         figures: of its records.
-        floors: those that its positions were made with, and those that it adds.
         apply: the way in which its last part was applied.
         stale: number of changes that the table had already, or had newer ones of.
         highest: highest position by partition, of all parts, hexadecimal.
@@ -41,7 +40,6 @@ class Outcome:
     """
 
     figures: BatchFigures
-    floors: Floors
     apply: Apply = Apply.APPEND
     stale: int = 0
     highest: dict[int, str] = field(default_factory=dict)
@@ -70,10 +68,58 @@ class Outcome:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Recorder:
+    """Records the outcome of one batch, right before its last write.
+
+    Attributes:
+        promise: target for latencies, which decides the figures that are kept.
+        refusals: has taken the records that cannot be merged.
+        clock: wall clock.
+        seconds_to_publish: assumed time from the record until readers see the batch.
+        carry: adds to the table's state what guards have to know of the batch.
+    """
+
+    promise: SloTarget
+    refusals: Refusals
+    clock: Callable[[], datetime]
+    seconds_to_publish: float
+    carry: Callable[[Carried], Carried]
+
+    def has_nothing_new(self, plan: BatchPlan, *, is_empty: bool) -> bool:
+        """Returns whether a batch need not be published: a replay that changes nothing.
+
+        Args:
+            plan: of the batch.
+            is_empty: whether no row is written.
+        """
+        return plan.replay and is_empty and self.refusals.quarantined is None
+
+    def recorded(self, plan: BatchPlan, outcome: Outcome, parts: Sequence[Part]) -> Outcome:
+        """Adds the content of the snapshot's properties.
+
+        Args:
+            plan: of the batch.
+            outcome: after its last part.
+            parts: of the batch.
+        """
+        truncates = [part.truncate.position for part in parts if part.truncate]
+        truncated = max([plan.truncated, *truncates])
+        now, figures = self.clock(), outcome.figures
+        elapsed = (now - figures.asked_at).total_seconds() + self.seconds_to_publish
+        latency = figures.ages.shifted(elapsed)
+        left = self.refusals.missing(plan)
+        quarantined = self.refusals.quarantined
+        outcome = replace(outcome, quarantined=quarantined, missing=left, latency=latency)
+        published = record_of(plan, outcome, truncated, now, self.promise)
+        carried = self.carry(published.carried)
+        return replace(outcome, published=replace(published, carried=carried))
+
+
 def record_of(
     plan: BatchPlan, outcome: Outcome, truncated: str, now: datetime, promise: SloTarget
 ) -> Published:
-    """Returns the content of the snapshot's properties.
+    """Returns the content of the snapshot's properties, without what guards carry.
 
     Args:
         plan: of the batch.
@@ -92,7 +138,6 @@ def record_of(
     quarantined = outcome.quarantined
     if quarantined is None:
         quarantined = before.counts.get("quarantined", 0) if before else 0
-    merged = replace(carried, applied=_higher(carried.applied, outcome.highest))
     return Published(
         offsets=plan.end,
         start=plan.start,
@@ -104,18 +149,15 @@ def record_of(
         kind=PublishKind.REPLAY if plan.replay else PublishKind.TAIL,
         published_at=now,
         carried=replace(
-            settled(merged, plan, figures.key_schemas),
-            partitions_seen=_partitions_seen(plan),
-            snapshot_starts=outcome.floors,
+            carried,
+            applied=_higher(carried.applied, outcome.highest),
             max_tombstone=max(carried.max_tombstone, deletes),
             max_truncate=truncated,
-            numbering=plan.numbering,
             side=outcome.side or carried.side,
             filled=tuple(c.existing.id for c in plan.schema.columns if c.existing),
             missing=outcome.missing,
             last_merged={**carried.last_merged, **plan.last_records},
             at_source=carried.at_source if is_carried else {},
-            beside=carried.beside and carried.beside.in_doubt(figures.in_doubt, plan.start),
         ),
         counts={
             "records": figures.records,
@@ -140,17 +182,6 @@ def _valid_through(plan: BatchPlan, quarantined: int) -> datetime | None:
     """Returns the proven time; no later than before while records are in quarantine."""
     before = plan.published.valid_through if plan.published else None
     return before if quarantined else proven(plan.witnesses, plan.end, before)
-
-
-def _partitions_seen(plan: BatchPlan) -> int:
-    """Returns the number of partitions among which no moved key has older changes left to merge.
-
-    If it differs from the topic's number, the next batch takes all that there is.
-    """
-    before = plan.published
-    if before is not None and (plan.replay or plan.is_behind):
-        return before.carried.partitions_seen
-    return plan.partitions
 
 
 def _higher(one: Mapping[int, str], other: Mapping[int, str]) -> dict[int, str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -13,11 +14,15 @@ from cdc_assets.changes.missing import MOST, Missing
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.config.batch import QuarantineConfig
 from cdc_assets.errors import RejectedRecordError
+from cdc_assets.merge.fold.passes import Pass
+from cdc_assets.merge.fold.read_rows import of_rows_that_stay
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.requeue import Requeue, count_held
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.merge.tables.quarantine import Origin, Quarantine
+
+INCOMPLETE: Final = "an update without its unchanged columns, of a row that the lake does not have"
 
 
 class Refusals(Protocol):
@@ -215,3 +220,60 @@ def _lacking(plan: BatchPlan, refused: Missing) -> Missing | None:
     if before is None:
         return None
     return before.with_(refused) if plan.replay else before.after(plan.ranges, refused)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusing:
+    """Hands a batch's records to the handler of those that cannot be merged.
+
+    Attributes:
+        refusals: the handler.
+        steps: measures.
+    """
+
+    refusals: Refusals
+    steps: Steps
+
+    def rejected(self, this: Pass) -> Pass:
+        """Refuses rejected records, and those of guards; returns the pass with their number.
+
+        Raises:
+            RejectedRecordError: if the table must stop.
+        """
+        figures = this.figures
+        if figures.rejected:
+            self.refusals.take(this.batch.changes.rejected(this.knowledge), self.steps)
+        for refused in this.knowledge.refused:
+            if not self._is_empty(refused):
+                more = self.refusals.take(refused, self.steps)
+                figures = replace(figures, rejected=figures.rejected + more)
+        return replace(this, figures=figures)
+
+    def incomplete(self, incomplete: DataFrame | None, plan: BatchPlan) -> int:
+        """Refuses updates that cannot be completed; returns their number.
+
+        Args:
+            incomplete: these updates (``partition offset``); None if there are none.
+            plan: of the batch.
+
+        Raises:
+            RejectedRecordError: if the table must stop.
+        """
+        if incomplete is None:
+            return 0
+        if plan.beside is not None:
+            incomplete = of_rows_that_stay(incomplete, plan.beside)
+            if self._is_empty(incomplete):
+                return 0
+        reason = F.lit(INCOMPLETE).alias("reason")
+        refused = incomplete.select("partition", "offset", reason)
+        return self.refusals.take(refused, self.steps)
+
+    def _is_empty(self, refused: DataFrame) -> bool:
+        with self.steps.step("look at rejections"):
+            return refused.isEmpty()
+
+    def settle(self, applied: Callable[[], DataFrame]) -> None:
+        """Finds out the outcome of each record out of the quarantine, as these are few."""
+        if isinstance(self.refusals, Reported):
+            self.refusals.settle(applied(), self.steps)

@@ -29,7 +29,7 @@ from cdc_assets.merge.attempt.means import Means
 from cdc_assets.merge.attempt.records import Records
 from cdc_assets.merge.attempt.session import PreparedSession
 from cdc_assets.merge.fold.changeset import Knowledge
-from cdc_assets.merge.fold.lost import look_through
+from cdc_assets.merge.guards.lost_values import look_through
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.planning import Extent, Pending, Planner
 from cdc_assets.merge.intake.read import is_one_task

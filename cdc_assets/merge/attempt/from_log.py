@@ -142,6 +142,7 @@ class FromLog:
             statements=self._findings.statements,
             seconds=seconds,
             steps=spent,
+            read_again=(*request.cases, *execution.steps.cases),
         )
         return Merged(merged.result(work.window, self._means.clock))
 

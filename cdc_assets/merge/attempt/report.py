@@ -26,6 +26,7 @@ class MergedBatch:
         statements: on the table, among its records.
         seconds: duration of the try.
         steps: seconds per step.
+        read_again: corner cases for which its records were read more than once, in words.
     """
 
     done: Executed
@@ -34,6 +35,7 @@ class MergedBatch:
     statements: tuple[Ddl, ...]
     seconds: float
     steps: Mapping[str, float]
+    read_again: tuple[str, ...]
 
     def result(self, window: HourWindow | None, clock: Callable[[], datetime]) -> BatchResult:
         """Returns the report.
@@ -78,6 +80,7 @@ class MergedBatch:
             of_others=figures.others,
             other_tables=figures.other_tables,
             statements=self.statements,
+            read_again=self.read_again,
         )
 
 

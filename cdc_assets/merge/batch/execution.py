@@ -1,10 +1,10 @@
 """Executes one batch, in the order of docs/ARCHITECTURE.md from step 3 on.
 
-3. Read exactly the planned ranges, decode and fold (`reading`). If that shows what the plan did
-   not know, end or complete the plan (`replanning`); if it shows what the fold needs to know
-   (`learning`), fold again. Carry out the table's steps.
-4. Check the batch (`checks`), refuse what cannot be merged (`refusing`), cut it at barriers
-   (`cutting`), and apply its parts to a branch of the planned head (`applying`).
+3. Read exactly the planned ranges, decode and fold (`reading`). Guards judge what that shows: they
+   may complete the plan, or end it. Carry out the table's steps. If guards have learned something
+   that the fold needs to know, fold again.
+4. Have guards check the batch, refuse what cannot be merged, cut it at barriers, and apply its
+   parts to a branch of the planned head, as the table's mode does.
 5. to 7. Publish, and drop the branch: `cdc_assets.merge.apply.publish`.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -21,28 +22,20 @@ from cdc_assets.changes.slo import SloTarget
 from cdc_assets.lake import Lake, Published
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.publish import Publisher
-from cdc_assets.merge.apply.record import Outcome
-from cdc_assets.merge.apply.refusals import Refusals
-from cdc_assets.merge.batch.application import Application
-from cdc_assets.merge.batch.applying import applied
-from cdc_assets.merge.batch.checks import Checks, require_moved_keys_whole
-from cdc_assets.merge.batch.cutting import parts_of
-from cdc_assets.merge.batch.learning import floors_of, learned, may_rise
-from cdc_assets.merge.batch.means import Means
-from cdc_assets.merge.batch.passes import Pass, PlannedBatch
+from cdc_assets.merge.apply.record import Outcome, Recorder
+from cdc_assets.merge.apply.refusals import Refusals, Refusing
 from cdc_assets.merge.batch.reading import Reader
-from cdc_assets.merge.batch.recording import Recorder
-from cdc_assets.merge.batch.refusing import Refusing
-from cdc_assets.merge.batch.replanning import renumbered, unlike, with_keys, without_doubt
 from cdc_assets.merge.fold.changeset import Knowledge
-from cdc_assets.merge.fold.restarts import RestartWatch
+from cdc_assets.merge.fold.means import Means
+from cdc_assets.merge.fold.passes import Pass, PlannedBatch
+from cdc_assets.merge.guards import Again, Guards, Setting
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.figures import BatchFigures
 from cdc_assets.merge.intake.layouts import execute_steps
+from cdc_assets.merge.modes import Application, mode_of
 from cdc_assets.merge.plan.outcome import Unlike
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
-from cdc_assets.merge.plan.unmoved import require_same_keys
 from cdc_assets.merge.statements.deadline import Watch
 from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.merge.tables.side import SideTable
@@ -103,60 +96,52 @@ class BatchExecution:
         plan = self.decoder.plan
         self.steps = Steps(plan.where, self.deadlines)
         side = SideTable(self.spark, self.catalog, self.lake, plan.entry.stem, plan.published)
-        self._means = Means(self.spark, self.catalog, self.lake, side, self.clock, self.steps)
-        self._watch = RestartWatch.of(plan)
-        self._reader = Reader(self._means, self._watch)
+        means = Means(self.spark, self.catalog, self.lake, side, self.clock, self.steps)
+        self._batch = PlannedBatch.of(self.decoder)
+        self._guards = Guards(
+            Setting(self._batch, means, self.context, self.unread, self.require_whole)
+        )
+        self._means, self._mode = means, mode_of(plan)
+        self._reader = Reader(means, self._guards, self._mode)
 
     def run(self) -> Executed | Unlike:
         """Executes the batch; see the module.
 
         The first pass may find facts that change the fold (a snapshot in the batch, deletes
         without an event, creates that are changed keys); the batch is then folded again. A new
-        epoch changes all positions: what was found by the old ones does not count any more.
+        epoch changes all positions: what was learned by the old ones does not count any more.
 
         Returns:
-            `Told` if there are statements among the records that the plan does not know; `Wider`
-            or `Lacking` if records without a schema have a column that the plan does not know, or
-            lack one that it expects; `Unwritten` if records have a schema that it does not know.
-            In these cases nothing was written.
+            What the records hold that the plan did not know, if there is such a thing: nothing was
+            written then.
 
         Raises:
-            TerminalError: if a row would lose a value to a record without its column; no row was
-                written then.
+            CdcError: of a guard. A row was written only if a record cannot be merged, or if the
+                rest of something in the batch may follow its end; nothing was published.
             RejectedRecordError: if a record cannot be merged; nothing was published.
-            MovedKeysError: see `require_same_keys`; nothing was written.
-            CutShortError, MissingRowError: if the rest of something in the batch may follow its
-                end; nothing was published.
             ConflictError, OutcomeUnknownError: see `Publisher.publish`.
         """
-        batch, means = PlannedBatch.of(self.decoder), self._means
-        self._require_same_keys(batch.plan)
-        require_moved_keys_whole(batch.plan)
+        batch, guards = self._batch, self._guards
+        guards.require(batch)
         knowledge = start = Knowledge(batch.plan.snapshot_starts)
         has_begun = has_learned = False
         while True:
             with self._reader.folded(batch, knowledge) as found:
-                other = unlike(found, self.steps)
-                if other is not None:
-                    return other
-                this, has_changed = renumbered(found, self._watch, means)
-                if has_changed:
+                this = guards.judged(found)
+                if isinstance(this, Again):
                     batch = PlannedBatch.of(replace(self.decoder, plan=this.plan))
                     knowledge, has_learned = start, False
                     continue
-                if not may_rise(this):
-                    this = without_doubt(this, means)  # before the table is changed
+                if not isinstance(this, Pass):
+                    return this
                 batch = this.batch
                 if not has_begun:
                     self._change_table(this.plan)
                     has_begun = True
-                more = knowledge if has_learned else learned(this, self.context, means)
+                more = knowledge if has_learned else guards.learned(this)
                 if more is knowledge:
-                    return self._merged(without_doubt(this, means))
+                    return self._merged(guards.settled(this))
                 knowledge, has_learned = more, True
-
-    def _require_same_keys(self, plan: BatchPlan) -> None:
-        require_same_keys(plan, self.decoder.format.key_bytes(plan.layout))
 
     def _change_table(self, plan: BatchPlan) -> None:
         if plan.steps:
@@ -165,19 +150,17 @@ class BatchExecution:
 
     def _merged(self, this: Pass) -> Executed:
         """Applies the batch by its last pass, and publishes it."""
-        this = with_keys(this)
-        self._require_same_keys(this.plan)
         plan, refusing = this.plan, Refusing(self.refusals, self.steps)
-        Checks(self.steps, self.unread, self.require_whole).require_all(this)
         last = refusing.rejected(this)
-        parts = parts_of(last, self.steps)
+        parts = self._mode.parts(last, self.steps)
         publisher = Publisher(self.spark, self.catalog, self.lake, plan)
         branch = Branch(self.spark, publisher, plan.entry.shard)
-        floors = floors_of(last, self._means)
-        recorder = Recorder(self.promise, self.refusals, self.clock, self.seconds_to_publish)
-        it = Application(last, parts, branch, self._means, self._reader, refusing, recorder)
+        carry = partial(self._guards.carried, last=last)
+        recorder = Recorder(self.promise, self.refusals, self.clock, self.seconds_to_publish, carry)
+        changes_of = partial(self._reader.changes_of, last)
+        it = Application(last, parts, branch, self._means, changes_of, refusing, recorder)
         with branch.dropped_on_failure():
-            outcome = applied(it, Outcome(last.figures, floors))
+            outcome = self._mode.applied(it, Outcome(last.figures))
             self.require_same_topic(plan)
         if outcome.published is not None:
             with self.steps.step("publish", publishes=True):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pyspark.sql import DataFrame
@@ -15,7 +15,6 @@ from cdc_assets.changes.position import Floors, with_snapshot, with_snapshots
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.order import position_bytes
 from cdc_assets.formats.spec import ROW_OPS
-from cdc_assets.merge.fold.moved import MOVE, settled, with_event
 from cdc_assets.merge.fold.read_rows import is_below
 from cdc_assets.merge.fold.rekeyed import with_old_keys_deleted
 from cdc_assets.merge.fold.soft import keeping_rows, unset_by_deletes
@@ -25,6 +24,9 @@ from cdc_assets.merge.intake.observe import BatchObserver
 from cdc_assets.merge.plan.parts import Truncate
 from cdc_assets.merge.plan.plan import BatchPlan
 
+Amendment = Callable[[DataFrame], DataFrame]
+"""Returns the changes that a batch's fold takes in place of these decoded ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
@@ -32,17 +34,23 @@ class Knowledge:
 
     Attributes:
         floors: see `cdc_assets.changes.position.floor_at`.
-        lone_deletes: of `cdc_assets.merge.fold.orphans`; None if not looked for.
-        nameless: of the same module, records that cannot be merged; None if not looked for.
-        moves: of `cdc_assets.merge.fold.moved`; None if not looked for.
+        amendments: what guards have learned that adds changes or completes them, in their order.
+        refused: ``partition offset reason`` of records that guards refuse, each frame by itself.
         rekeyed: whether an update of the batch changes the key.
     """
 
     floors: Floors
-    lone_deletes: DataFrame | None = None
-    nameless: DataFrame | None = None
-    moves: DataFrame | None = None
+    amendments: tuple[Amendment, ...] = ()
+    refused: tuple[DataFrame, ...] = ()
     rekeyed: bool = False
+
+    def amended(self, amendment: Amendment) -> Knowledge:
+        """Adds an amendment, which comes after those that are there."""
+        return replace(self, amendments=(*self.amendments, amendment))
+
+    def refusing(self, refused: DataFrame) -> Knowledge:
+        """Adds records that cannot be merged (``partition offset reason``)."""
+        return replace(self, refused=(*self.refused, refused))
 
 
 class ChangeSet:
@@ -69,18 +77,14 @@ class ChangeSet:
             knowledge.floors, parse_here=False, tells_key_schema=observer.also.key_schemas
         )
         changes = self._merged_ones(observer.attach(decoded))
-        if knowledge.lone_deletes is not None:
-            lone = self._from_its_beginning(knowledge.lone_deletes)
-            changes = changes.unionByName(lone)
-        if knowledge.moves is not None:
-            changes = settled(with_event(changes, plan), knowledge.moves, marked)
-            changes = changes.drop(*MOVE)
+        for amend in knowledge.amendments:
+            changes = amend(changes)
         changes = self._with_old_keys(changes, knowledge)
         return keeping_rows(changes, plan.schema, marked) if plan.soft else changes
 
     def _merged_ones(self, decoded: DataFrame) -> DataFrame:
         """Returns those that can be merged; truncates only where they are a row."""
-        decoded = self._from_its_beginning(decoded)
+        decoded = self.from_its_beginning(decoded)
         if self._plan.mode is Mode.MIRROR:
             return _of_rows(decoded)
         return decoded.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS, "d", "t"))
@@ -89,7 +93,7 @@ class ChangeSet:
         """Returns the changes of rows as they are written, with deletes of their old keys."""
         return self._with_old_keys(_of_rows(self._decoder.decode(knowledge.floors)), knowledge)
 
-    def _from_its_beginning(self, decoded: DataFrame) -> DataFrame:
+    def from_its_beginning(self, decoded: DataFrame) -> DataFrame:
         """Leaves out changes from before the offsets at which the table begins, or was read."""
         begin = self._plan.read_from
         return decoded if begin is None else decoded.where(~is_below(begin))
@@ -135,7 +139,7 @@ class ChangeSet:
         Raises:
             TerminalError: if it is unknown which changes of other partitions they precede.
         """
-        decoded = self._from_its_beginning(self._decoder.decode(knowledge.floors))
+        decoded = self.from_its_beginning(self._decoder.decode(knowledge.floors))
         found = decoded.where((F.col("op") == "t") & F.col("reject").isNull()).select(
             "partition",
             "offset",

@@ -7,8 +7,8 @@ A newest change may be partial: some columns hold the "unchanged" placeholder. T
 keys only, the older changes of the batch are examined column by column: a column takes the newest
 value set after the last delete, or else the table's value.
 
-A create begins a new row: a value that it leaves out (`cdc_assets.merge.fold.moved`) is not that of
-an earlier row of its key.
+A create begins a new row: a value that it leaves out (`cdc_assets.merge.guards.placeholders`) is
+not that of an earlier row of its key.
 """
 
 from __future__ import annotations

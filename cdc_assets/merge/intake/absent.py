@@ -8,9 +8,9 @@ only the first is what the source did. In this order:
    table's schema; its values are emptied in the rows that change from now on;
 2. in the catalog, but not published: the table stops;
 3. otherwise in doubt until the batch is folded: the table stops if a row would lose a value to a
-   newer record without the column (`cdc_assets.merge.fold.lost`). Records from before a column
-   was added overwrite none. Where a statement or the catalog would have told that the column was
-   dropped, it also stops at a record of any row that is newer than one with a value of the column:
+   newer record without the column (`cdc_assets.merge.guards.lost_values`). Records from before a
+   column was added overwrite none. Where a statement or the catalog would have told that the column
+   was dropped, it also stops at a record of any row newer than one with a value of the column:
    that record does not hold its row, and merging it would store NULL for what the source has.
 """
 

@@ -26,23 +26,23 @@ class BatchFigures:
         absent_columns: of the same record, those that it lacks.
         ages: latencies at ``asked_at``; to be shifted by the time until the publish.
         in_doubt: changes with a placeholder that may stand for another row's value, see
-            `cdc_assets.merge.fold.moved`.
+            `cdc_assets.merge.guards.placeholders`.
         rekeyed: updates that changed the key, see `cdc_assets.merge.fold.rekeyed`.
         lone_tombstones: whether a record without a value may follow no delete event.
         has_unwritten: whether a record has a schema that the plan does not know.
         controls: records that are no changes and were passed over; ``statements`` of them may have
             changed the table other than row by row.
         others: changes of other tables in the same topic; ``other_tables`` names some of them.
-        has_strays: whether a record names another table, where a topic is read as one table's.
+        has_strays: whether a record names another table.
         suspicious: whether a record may be of a numbering that began again, see
-            `cdc_assets.merge.fold.restarts`; false where none is looked for.
+            `cdc_assets.merge.guards.restarts`; false where none is looked for.
         newest_told_ms: the highest time that the source gave for a row, in milliseconds; None if it
             gave none.
         key_schemas: the lowest 16 of the records' keys, see `Format.key_schema`; empty if they
             were not watched.
         max_read, min_floating: see `cdc_assets.changes.position`; None if there are none.
         begun_at_start: the LSN of the one snapshot that the batch has rows of, if its rows begin
-            with the first offset of every range; None otherwise, and if that was not watched.
+            with the first offset of every range; None otherwise.
     """
 
     records: int

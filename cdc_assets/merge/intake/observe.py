@@ -37,17 +37,13 @@ class Watched:
 
     Attributes:
         others: whether the topic may hold changes of other tables.
-        strays: whether to tell that a record names another table.
         key_schemas: whether the records have a ``key_schema``.
-        snapshot: whether to notice where a complete snapshot begins.
         before: what was merged before, as `RestartWatch.before` tells it; None if no restart is
             looked for.
     """
 
     others: bool = False
-    strays: bool = False
     key_schemas: bool = False
-    snapshot: bool = False
     before: Mapping[str, object] | None = None
 
 
@@ -117,11 +113,13 @@ class BatchObserver:
         Args:
             read: the frame whose execution has read all the attached rows.
         """
-        got, also = self._observed.told(read), self.also
+        got = self._observed.told(read)
         if got is None:
             return None
         by_op = {op: got["by_op"].get(op, 0) for op in _OPS}
         unlike = got.get("unlike", {"unknown": (), "absent": ()})
+        is_of_one = got["min_read"] == got["max_read"]
+        begins_with_one = is_of_one and got["begun"] == len(self._ranges)
         return BatchFigures(
             records=got["total"] - sum(by_op[each] for each in _NO_CHANGES),
             tombstones=by_op[TOMBSTONE],
@@ -139,18 +137,14 @@ class BatchObserver:
             statements=by_op[STATEMENT],
             others=by_op[OTHER],
             other_tables=tuple(sorted(got["other_tables"])),
-            has_strays=also.strays and got["has_strays"],
+            has_strays=got["has_strays"],
             suspicious=got["suspicious"],
             newest_told_ms=got["newest_told_ms"],
             max_read=got["max_read"],
             min_floating=got["min_floating"],
-            begun_at_start=self._begun_at_start(got),
+            begun_at_start=got["max_read"] if begins_with_one else None,
             key_schemas=frozenset(got["key_schemas"]),
         )
-
-    def _begun_at_start(self, got: Mapping[str, Any]) -> int | None:
-        is_one = self.also.snapshot and got["min_read"] == got["max_read"]
-        return got["max_read"] if is_one and got["begun"] == len(self._ranges) else None
 
     def _unknown(self, unlike: Mapping[str, Any]) -> tuple[UnknownColumn, ...]:
         if not unlike["unknown"]:

@@ -6,6 +6,7 @@ A try with another outcome than `Merged` leaves nothing that readers can see.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.errors import CdcError, ConflictError
@@ -48,6 +49,7 @@ class Longer:
 class Wider:
     """Records without a schema have columns unknown to the plan; the next plan knows them."""
 
+    case: ClassVar = "records have a column that the table lacks"
     found: tuple[UnknownColumn, ...]
 
 
@@ -55,6 +57,7 @@ class Wider:
 class Lacking:
     """Records without a schema lack columns; the next plan takes account of that."""
 
+    case: ClassVar = "records lack a column that the table has"
     columns: tuple[str, ...]
 
 
@@ -66,6 +69,7 @@ class Told:
         where: coordinates of the statements.
     """
 
+    case: ClassVar = "there are statements on the table among its records"
     where: tuple[Coordinate, ...]
 
 
@@ -73,10 +77,14 @@ class Told:
 class Unwritten:
     """Records have schemas unknown to the plan; the next plan has looked for all of them."""
 
+    case: ClassVar = "a record has a schema that was not planned for"
+
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
     """Records of the topic name other tables; the next try reads only the table's own."""
+
+    case: ClassVar = "a record names another table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,6 @@ class Conflict:
 
 
 Unlike = Wider | Lacking | Told | Unwritten | Mixed
-"""The records hold something that the plan did not know."""
+"""The records hold something that the plan did not know; ``case`` says what, in words."""
 
 Outcome = Merged | Requeued | Waiting | Nothing | Longer | Unlike | Conflict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -25,11 +25,9 @@ from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.table_steps import (
     CreateTable,
-    DescribeColumns,
     DropColumns,
     RenameColumn,
     TableStep,
-    WidenColumn,
     describe,
 )
 from cdc_assets.registry import TableEntry
@@ -77,7 +75,8 @@ class BatchPlan:
         mode: of the table.
         numbering: of the source's positions, as text, see `cdc_assets.changes.restarts` and, for
             binlogs, `cdc_assets.changes.numbering`; ``epochs`` of its records.
-        repeats_places: whether records may have one place, see `cdc_assets.merge.fold.one_place`.
+        repeats_places: whether records may have one place, see
+            `cdc_assets.merge.guards.shared_places`.
         permit: to take one restart of the numbering as newer, as text; empty without one.
         replay: whether the ranges were merged before; committed offsets then stay.
         is_behind: whether the log goes on beyond the hour that the batch stays within.
@@ -141,15 +140,6 @@ class BatchPlan:
         if self.published is None:
             return dict.fromkeys(range(self.partitions), ())
         return self.published.carried.snapshot_starts
-
-    @property
-    def may_begin_snapshot(self) -> bool:
-        """Whether the first snapshot of a partition may begin within the batch."""
-        floors = self.snapshot_starts
-        return any(
-            all(begin >= each.start for begin, _ in floors.get(each.partition, ()))
-            for each in self.ranges
-        )
 
     @property
     def made(self) -> TableSchema:
@@ -248,8 +238,8 @@ class BatchPlan:
         """Whether all changes of a key above ``Carried.settled_at`` are in one partition.
 
         Not before the table has merged what its log held when it was begun: see
-        `cdc_assets.merge.plan.settling`. Where offsets alone order changes, keys in two partitions
-        are looked for instead.
+        `cdc_assets.merge.guards.settling`. Where offsets alone order changes, keys in two
+        partitions are looked for instead.
         """
         published = self.published
         if self.has_other_keys or not self.keys_remain:
@@ -257,18 +247,6 @@ class BatchPlan:
         if published is None or self.partitions == 1 or self.needs_keys_apart:
             return True
         return bool(published.carried.settled_at)
-
-    @property
-    def watches_keys(self) -> bool:
-        """Whether another schema of its records' keys would have moved keys."""
-        return self.partitions > 1 and self.layout.keyed and bool(self.schema.key)
-
-    def with_keys_of(self, schemas: frozenset[int]) -> BatchPlan:
-        """Completes the plan by the schemas of its records' keys."""
-        before = self.published.carried.key_schemas if self.published else ()
-        if self.replay or not before or schemas <= {*before}:
-            return self
-        return replace(self, has_other_keys=True, forgettable=None)
 
     @property
     def keys_remain(self) -> bool:
@@ -284,31 +262,6 @@ class BatchPlan:
             return False
         is_same = self.needs_keys_apart or not self._has_other_keys
         return self.partitions == 1 or (self.layout.keyed and is_same)
-
-    @property
-    def moves_keys(self) -> bool:
-        """Whether keys have moved between partitions since the newest publish.
-
-        A batch that finds a column of the key renamed or retyped may hold a change of which an
-        older one is unread in another partition, and one that leaves a large value alone would
-        take it from a row that is too old.
-        """
-        return self.partitions > 1 and any(map(self._is_other_at_head, self.schema.key))
-
-    def _is_other_at_head(self, name: str) -> bool:
-        column = self.schema.column(name)
-        for step in self.steps:
-            match step:
-                case RenameColumn(_, named) if named == name:
-                    return True
-                case WidenColumn(widened, None) if widened.name == name:
-                    return True
-                case DescribeColumns(columns) if column in columns and column.identity.formerly:
-                    return True
-                case _:
-                    pass
-        there, type_ = self.name_at_head(name), self.type_at_head(name)
-        return there not in {None, name} or type_ not in {None, column.type}
 
     @property
     def _has_other_keys(self) -> bool:

@@ -57,6 +57,7 @@ class Request:
         told: coordinates of statements among the records; None before that was found out.
         all_schemas: whether all records are asked for the schema they were written with.
         tries: number of this try, from 1; every conflict with another writer adds one.
+        cases: what earlier tries have found that their plans did not know, in words.
     """
 
     entry: TableEntry
@@ -68,6 +69,7 @@ class Request:
     told: tuple[Coordinate, ...] | None = None
     all_schemas: bool = False
     tries: int = 1
+    cases: tuple[str, ...] = ()
 
     @property
     def has_learned(self) -> bool:
@@ -97,7 +99,13 @@ class Request:
     def apart(self) -> Request:
         """Returns the request for the table's own records in a topic that has others'."""
         entry = replace(self.entry, is_shared=True)
-        return Request(entry, self.run_id, self.work, self.limits, tries=self.tries)
+        return Request(
+            entry, self.run_id, self.work, self.limits, tries=self.tries, cases=self.cases
+        )
+
+    def noting(self, case: str) -> Request:
+        """Returns the request with one more thing that a plan did not know."""
+        return self if case in self.cases else replace(self, cases=(*self.cases, case))
 
     def once_more(self) -> Request:
         """Returns the request for a try after another writer has published."""

@@ -36,6 +36,7 @@ class BatchResult:
         lag_records: offsets not yet merged when the batch was planned.
         row_count: rows in the table; None if unknown. ``file_count``: data files.
         steps: seconds per step.
+        read_again: corner cases for which records were read more than once, in words.
         valid_through: the table has everything that the source committed before this time; None if
             nothing is proven.
     """
@@ -72,6 +73,7 @@ class BatchResult:
     of_others: int = 0
     other_tables: tuple[str, ...] = ()
     statements: tuple[Ddl, ...] = ()
+    read_again: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

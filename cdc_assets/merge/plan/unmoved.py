@@ -13,10 +13,8 @@ from typing import Final
 
 from cdc_assets.changes.position import Scheme
 from cdc_assets.errors import TerminalError
-from cdc_assets.formats.key_form import KeyBytes
 from cdc_assets.lake.properties import Published
 from cdc_assets.log.values import Watermarks
-from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.registry import TableEntry
 
 REMEDY: Final = (
@@ -57,31 +55,3 @@ def require_unmoved(
     ends = " ".join(f"{partition}:{end}" for partition, end in marks.end if end > 0)
     where = f"table={entry.table} topic={entry.topic} ends={ends}"
     raise MovedKeysError(what, where=where, remedy=REMEDY)
-
-
-def require_same_keys(plan: BatchPlan, content: KeyBytes) -> None:
-    """Checks that a table ordered by offsets alone has keys of the same bytes as when it began.
-
-    Producers hash them: a key whose column has another name or type lies in another partition, with
-    offsets that may be lower than those of its older changes.
-
-    Args:
-        plan: of a batch.
-        content: of the table's keys.
-
-    Raises:
-        MovedKeysError: names the key's columns.
-    """
-    used = [partition for partition, end in plan.end if end > 0]
-    if not plan.needs_keys_apart or len(used) <= 1:
-        return
-    renamed = plan.has_renamed_key and content is not KeyBytes.VALUES
-    retyped = plan.has_retyped_key and content is KeyBytes.SCHEMA
-    if not (renamed or retyped or plan.has_other_keys):
-        return
-    cause = "was renamed or retyped" if renamed or retyped else "has another schema in records"
-    what = (
-        f"a column of the key ({', '.join(plan.schema.key)}) {cause}: keys have moved between "
-        "partitions, and their changes are ordered by Kafka's offsets alone"
-    )
-    raise MovedKeysError(what, where=plan.where, remedy=REMEDY)

@@ -19,11 +19,18 @@ class Steps:
         where: coordinates for errors.
         watch: the deadlines.
         seconds: durations by step; a repeated step adds up.
+        cases: corner cases for which records are read once more, in words.
     """
 
     where: str
     watch: Watch
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    cases: list[str] = field(default_factory=list[str])
+
+    def note(self, case: str) -> None:
+        """Notes a corner case for which the batch's records are read once more."""
+        if case not in self.cases:
+            self.cases.append(case)
 
     @contextmanager
     def step(self, name: str, *, publishes: bool = False) -> Iterator[None]:

@@ -25,7 +25,19 @@ from dataclasses import replace
 
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.lake.carried import Carried
+from cdc_assets.merge.fold.passes import Pass
+from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.plan.plan import BatchPlan
+
+
+class Settling(Guard):
+    """Carries from which position on a key's changes are known to be in one partition."""
+
+    case = "partitions may have been added before the table was begun"
+
+    def carry(self, carried: Carried, last: Pass) -> Carried:
+        """Adds whether all that the table began with is merged; see `settled`."""
+        return settled(carried, last.plan, last.figures.key_schemas)
 
 
 def settled(carried: Carried, plan: BatchPlan, key_schemas: frozenset[int]) -> Carried:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from pyspark.sql import DataFrame
+
 from cdc_assets.merge.apply.branch import Branch
-from cdc_assets.merge.apply.record import Outcome
-from cdc_assets.merge.batch.means import Means
-from cdc_assets.merge.batch.passes import Pass
-from cdc_assets.merge.batch.reading import Reader
-from cdc_assets.merge.batch.recording import Recorder
-from cdc_assets.merge.batch.refusing import Refusing
+from cdc_assets.merge.apply.record import Outcome, Recorder
+from cdc_assets.merge.apply.refusals import Refusing
+from cdc_assets.merge.fold.means import Means
+from cdc_assets.merge.fold.passes import Pass
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import BatchPlan
 
@@ -24,7 +25,7 @@ class Application:
         parts: of the batch, in their order.
         branch: that it is written to.
         means: of its execution.
-        reader: reads its changes again.
+        changes_of: reads the changes of a part again.
         refusing: takes updates that cannot be completed.
         recorder: makes the content of the snapshot's properties.
     """
@@ -33,7 +34,7 @@ class Application:
     parts: tuple[Part, ...]
     branch: Branch
     means: Means
-    reader: Reader
+    changes_of: Callable[[Part], DataFrame]
     refusing: Refusing
     recorder: Recorder
 

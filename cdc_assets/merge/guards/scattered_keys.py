@@ -11,8 +11,36 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import Coordinate
+from cdc_assets.merge.fold.passes import Pass
+from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.unmoved import REMEDY, MovedKeysError
+
+
+class ScatteredKeys(Guard):
+    """Stops a table ordered by offsets alone, one of whose keys has changes in two partitions."""
+
+    case = "only offsets order changes: keys must stay in their partition"
+
+    def settle(self, last: Pass) -> Pass:
+        """Checks that keys stay in their partition: in each batch those of its changes.
+
+        Before the first batch the own keys of all records are checked, as batches of a first load
+        may end anywhere, and the log is complete only before them.
+
+        Raises:
+            MovedKeysError: see `require_gathered`.
+        """
+        plan, unread = last.plan, self.setting.unread
+        if not plan.needs_keys_apart:
+            return last
+        with self.look("look for keys in two partitions"):
+            if plan.published is None and unread is not None:
+                require_gathered(unread, F.col("key"), plan)
+            if len(plan.ranges) > 1:
+                decoded = last.batch.changes.decoded(last.knowledge)
+                require_gathered(decoded, F.col("key"), plan)
+        return last
 
 
 def require_gathered(records: DataFrame, key: Expression, plan: BatchPlan) -> None:

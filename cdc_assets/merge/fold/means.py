@@ -9,7 +9,7 @@ from datetime import datetime
 from pyspark.sql import SparkSession
 
 from cdc_assets.lake import Lake
-from cdc_assets.merge.batch.passes import PlannedBatch
+from cdc_assets.merge.fold.passes import PlannedBatch
 from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.merge.tables.known import Known
 from cdc_assets.merge.tables.side import SideTable

@@ -6,7 +6,8 @@ would read the batch once more. See `cdc_assets.merge.intake.absent` for the rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +21,9 @@ from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.order import position_bytes
 from cdc_assets.formats.spec import ROW_OPS
 from cdc_assets.merge.fold.changeset import ChangeSet, Knowledge
-from cdc_assets.merge.fold.newest import newest_by_key
+from cdc_assets.merge.fold.newest import FOLDED, newest_by_key
+from cdc_assets.merge.fold.passes import Pass, PlannedBatch
+from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.intake.absent import ACCEPT
 from cdc_assets.merge.intake.decoding import BatchDecoder, Doubt
 from cdc_assets.merge.plan.plan import BatchPlan
@@ -30,7 +33,51 @@ from cdc_assets.merge.tables.known import lake_table
 from cdc_assets.schema.types import Column
 
 
-def watched(doubt: Doubt | None, numbers: tuple[str, ...]) -> dict[str, Expression]:
+class LostValues(Guard):
+    """Stops a table in which a row would lose a value that the source still has, or may have."""
+
+    case = "records lack a column of which rows may have values"
+
+    def aggregates(self, batch: PlannedBatch) -> Mapping[str, Expression]:
+        """Returns where each key's columns in doubt are lacking, and where they are held."""
+        if not _is_folded(batch.plan):
+            return {}
+        return held_and_lacking(batch.decoder.doubt, batch.plan.numbers)
+
+    def judge(self, this: Pass) -> Pass:
+        """Checks a batch before the table is changed, if its positions can be told by then.
+
+        Raises:
+            TerminalError: if a value would be lost.
+        """
+        return this if this.may_rise else self.settle(this)
+
+    def settle(self, last: Pass) -> Pass:
+        """Checks a batch, unless that is done, and returns the pass without doubt.
+
+        Raises:
+            TerminalError: if a value would be lost.
+        """
+        decoder, plan, folded, means = last.batch.decoder, last.plan, last.folded, self.means
+        if decoder.doubt is None:
+            return last
+        looks = means.steps.step if _is_folded(plan) else self.look
+        with looks("look for values that would be lost"):
+            if _is_folded(plan):
+                require_none_lost(means.spark, means.catalog, plan, decoder.doubt, folded.frame)
+            else:
+                look_through(means.spark, means.catalog, decoder, last.knowledge)
+        if _is_folded(plan):
+            folded = replace(folded, frame=folded.frame.select(*FOLDED))
+        return replace(last, batch=PlannedBatch.of(replace(decoder, doubt=None)), folded=folded)
+
+
+def _is_folded(plan: BatchPlan) -> bool:
+    """Returns whether the pass folds a batch to one change of each key."""
+    return plan.mode is not Mode.HISTORY
+
+
+def held_and_lacking(doubt: Doubt | None, numbers: tuple[str, ...]) -> dict[str, Expression]:
     """Returns the aggregates for the fold, over all changes of a key.
 
     Args:
@@ -63,7 +110,7 @@ def require_none_lost(
         catalog: name of the lake's catalog.
         plan: of the batch.
         doubt: the columns.
-        folded: the newest change of each key, with the aggregates of `watched`.
+        folded: the newest change of each key, with the aggregates of `held_and_lacking`.
 
     Raises:
         TerminalError: if a value would be lost that the source still has, or may have.
@@ -147,7 +194,7 @@ def look_through(
     if doubt is None:
         return
     changes = ChangeSet(decoder, plan).decoded(knowledge)
-    found = watched(doubt, plan.numbers)
+    found = held_and_lacking(doubt, plan.numbers)
     folded = newest_by_key(changes, plan.schema.key, plan.numbers, decoder.unset_able, found)
     require_none_lost(spark, catalog, plan, doubt, folded)
 

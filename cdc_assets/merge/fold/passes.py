@@ -58,3 +58,8 @@ class Pass:
     def plan(self) -> BatchPlan:
         """The plan of the batch."""
         return self.batch.plan
+
+    @property
+    def may_rise(self) -> bool:
+        """Whether a snapshot in the batch may give changes other positions, once it is learned."""
+        return self.figures.min_floating is not None

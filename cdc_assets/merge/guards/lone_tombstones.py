@@ -19,12 +19,42 @@ from pyspark.sql import functions as F
 
 from cdc_assets.formats.record_keys import any_null
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE
+from cdc_assets.merge.fold.changeset import Knowledge
+from cdc_assets.merge.fold.passes import Pass
+from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.pinning import pinned
 
 _NUMBER_BYTES = 8
 _NO_KEY: Final = (
     "a record without a value whose key cannot be read: it deletes a row, and nothing says which"
 )
+
+
+class LoneTombstones(Guard):
+    """Finds the deletes that are only a record without a value, and refuses those without a key."""
+
+    case = "a record without a value follows no delete"
+
+    def learn(self, this: Pass, known: Knowledge) -> Knowledge:
+        """Adds these deletes, which are few, and the records that cannot be merged."""
+        if not (this.figures.lone_tombstones and this.plan.schema.key):
+            return known
+        decoder, key, numbers = this.batch.decoder, this.plan.schema.key, this.plan.numbers
+        context = self.setting.context
+        with self.means.steps.step("look up"):
+            decoded = decoder.decode(known.floors, tombstone_keys=True)
+            before = None
+            if context is not None:
+                before = decoder.decode(known.floors, context, tombstone_keys=True)
+            found = pinned(orphans(decoded, before, key, numbers))
+            named, unread = by_name(found, key)
+            if not unread.isEmpty():
+                known = known.refusing(pinned(unpaired(unread, decoded, before)))
+            rows = self.means.known(this.batch)
+            deletes = pinned(as_deletes(named, rows.newest(named, rows.rows(named)), numbers))
+        lone = this.batch.changes.from_its_beginning(deletes)
+        return known.amended(lambda changes: changes.unionByName(lone))
 
 
 def orphans(

@@ -3,8 +3,8 @@
 The rule is `cdc_assets.changes.restarts`; it looks at the records of a partition one after the
 other. The pass that folds a batch sees them in that order, too, and tells at next to no cost
 whether one of them may break the rule (`BatchFigures.suspicious`). Only then are they read again
-and examined (`cdc_assets.merge.fold.contradictions`), and changes without a last commit compared
-with those of their keys (`cdc_assets.merge.fold.overtaken`).
+and examined (`contradictions`), and changes without a last commit compared with those of their keys
+(`overtaken`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from cdc_assets.changes.restarts import (
 )
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.order import Epochs
-from cdc_assets.merge.fold.contradictions import Known, in_order, restart_of
 from cdc_assets.merge.fold.summary import Folded
+from cdc_assets.merge.guards.restarts.contradictions import Known, in_order, restart_of
 from cdc_assets.merge.intake.figures import BatchFigures
 from cdc_assets.merge.plan.plan import BatchPlan
 
@@ -132,7 +132,7 @@ class RestartWatch:
 
         Args:
             decode: yields them, decoded with these epochs: see
-                `cdc_assets.merge.fold.overtaken.looked_at`.
+                `cdc_assets.merge.guards.restarts.overtaken.looked_at`.
 
         Returns:
             Whether an accepted restart begins in this batch; then its positions change.

@@ -7,28 +7,80 @@ value is that of the row of the old key. In any other create the same text is da
 A *move* is identified by what all deliveries of its event share (`Order.event_at`): not by the
 Kafka offset, nor by the last commit, which a connector made anew does not know, nor by a read
 floor, which the two may have different ones of in their partitions.
+
+The delete and the create may come in different batches. A create with a placeholder whose delete
+is not in the batch may hold text of the user's, or leave alone a value whose row is gone. The
+cases, in this order:
+
+1. A delete that was merged as part of the create's own event makes it a change of key. If the
+   lake has the row of that very change, it is a redelivery, and its values are those of the row.
+   Otherwise the value is lost: the change is refused.
+2. Where the batch ends between transactions that its records name, the delete would be there: the
+   text is data.
+3. In a topic of several partitions the delete may still come: the change is refused. With one
+   partition it would have come before, and the text is data.
+
+In doubt a change is refused: a placeholder that is stored as data would never be noticed.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.formats.order import order_of, position_bytes
-from cdc_assets.merge.fold.apart import sent_again, told
+from cdc_assets.lake.carried import Carried
+from cdc_assets.merge.fold.changeset import Knowledge
 from cdc_assets.merge.fold.newest import FOLDED, completed, set_values
+from cdc_assets.merge.fold.passes import Pass
+from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.pinning import pinned, pinned_in_rounds
 from cdc_assets.merge.tables.known import Known
 
-MOVE: Final = ("at", "is_moved", "from_key", "given_at", "carried")
+_MOVE: Final = ("at", "is_moved", "from_key", "given_at", "carried")
 """Columns of a move, see `moves`."""
 _IS_OPEN: Final = "from_key IS NOT NULL AND carried IS NULL"
 _CHAIN: Final = 8
 """Limit for changes of one key in a batch over which a large value is carried."""
+
+
+class Placeholders(Guard):
+    """Decides which creates with a placeholder are changed keys, and completes their rows."""
+
+    case = "a create may be a changed key that left a large value alone"
+
+    def learn(self, this: Pass, known: Knowledge) -> Knowledge:
+        """Adds which of them are, and their rows."""
+        if not (this.figures.in_doubt and len(this.plan.numbers) > 1):
+            return known
+        plan, unset_able = this.plan, this.batch.decoder.unset_able
+        rows = self.means.known(this.batch, unset_able)
+        with self.means.steps.step("look up"):
+            decoded = this.batch.changes.decoded(known)
+            if plan.mode is Mode.CHANGELOG:  # a left-out value is not looked up
+                found = pinned(told_moves(decoded, plan, rows))
+            else:
+                found = moves(decoded, plan, rows, unset_able)
+
+        def amend(changes: DataFrame) -> DataFrame:
+            return settled(with_event(changes, plan), found, unset_able).drop(*_MOVE)
+
+        return known.amended(amend)
+
+    def carry(self, carried: Carried, last: Pass) -> Carried:
+        """Notes that a table that is read beside another one had such creates: they are checked."""
+        beside = carried.beside
+        if beside is None:
+            return carried
+        in_doubt = beside.in_doubt(last.figures.in_doubt, last.plan.start)
+        return replace(carried, beside=in_doubt)
 
 
 def moves(
@@ -155,3 +207,56 @@ def _carried(
     back = todo.select(*place, "at")
     whole = made.where("NOT incomplete").select(*place, F.col("row").alias("carried_now"))
     return back.join(whole, place).select("at", "carried_now")
+
+
+def told(found: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
+    """Adds to the result of `moves` what is known of creates whose deletes are not in the batch.
+
+    Args:
+        found: ``at`` of `Order.event_at`, ``is_moved``, and others.
+        plan: of the batch.
+        known: look-ups, in the columns that may be unset.
+    """
+    alone = found.where("NOT is_moved").select("at")
+    if alone.isEmpty():
+        return found
+    before = known.given_up(alone)
+    gone = alone.join(before.withColumn("was_given_up", F.lit(True)), "at", "left")
+    may_follow = plan.partitions > 1 and not plan.is_aligned
+    moved = F.coalesce(F.col("was_given_up"), F.lit(may_follow))
+    joined = found.join(gone.select("at", moved.alias("is_apart")), "at", "left")
+    is_moved = F.col("is_moved") | F.coalesce("is_apart", F.lit(False))
+    return joined.withColumn("is_moved", is_moved).drop("is_apart")
+
+
+def sent_again(found: DataFrame, changes: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
+    """Adds rows to moves that are redelivered: those that the lake has from these very changes.
+
+    The arguments are those of `told`, and the decoded changes with their ``at``. Moves without
+    such a row stay incomplete.
+    """
+    left = found.where("is_moved AND carried IS NULL").select("at")
+    if left.isEmpty():
+        return found
+    joined = found.join(_rows_of(changes, left, plan, known), "at", "left")
+    carried = F.coalesce("carried", "carried_again")
+    return joined.withColumn("carried", carried).drop("carried_again")
+
+
+def _rows_of(changes: DataFrame, placed: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
+    """Returns ``at carried_again``, the lake's rows that are of these very events."""
+    mine = changes.where("in_doubt").join(placed, "at")
+    rows = known.rows(mine)
+    of = order_of(plan.layout.scheme).event_at(F.col("known_position"))
+    same = mine.join(rows, mine["key"] == rows["known_key"]).where(of == F.col("at"))
+    names = frozenset(known.columns)
+
+    def value(name: str) -> Expression:
+        now = F.col("row").getField(name)
+        if name not in names:
+            return now.alias(name)
+        held = F.col("known_row").getField(name)
+        return F.when(F.col("unset").getField(name), held).otherwise(now).alias(name)
+
+    row = F.struct(*(value(name) for name in plan.schema.names))
+    return same.select("at", row.alias("carried_again")).dropDuplicates(["at"])

@@ -33,12 +33,32 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.order import position_bytes
+from cdc_assets.merge.fold.passes import Pass
+from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.plan.plan import BatchPlan
 
 _REMEDY: Final = (
     "SET GLOBAL binlog_transaction_compression=OFF for all sessions, or use the connector for "
     "MariaDB for one; then build the table from a new snapshot: cdc-assets rebuild --from-snapshot"
 )
+
+
+class SharedPlaces(Guard):
+    """Stops a table whose changes seem to be sent again, and are others at the same place."""
+
+    case = "changes may share a place in the binlog"
+
+    def settle(self, last: Pass) -> Pass:
+        """Checks the places of a batch's changes, where changes may share one.
+
+        Raises:
+            TerminalError: see `require_places_of_their_own`.
+        """
+        if last.plan.repeats_places and last.plan.schema.key:
+            with self.look("look for changes at one place"):
+                decoded = last.batch.changes.decoded(last.knowledge)
+                require_places_of_their_own(decoded, last.plan)
+        return last
 
 
 def require_places_of_their_own(changes: DataFrame, plan: BatchPlan) -> None:

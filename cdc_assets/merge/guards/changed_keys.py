@@ -1,0 +1,20 @@
+"""Updates that change the key: the fold splits them, see `cdc_assets.merge.fold.rekeyed`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cdc_assets.merge.fold.changeset import Knowledge
+from cdc_assets.merge.fold.passes import Pass
+from cdc_assets.merge.guards.guard import Guard
+
+
+class ChangedKeys(Guard):
+    """Tells the fold of updates that change the key, unless it splits them in any case."""
+
+    case = "an update changes the key"
+
+    def learn(self, this: Pass, known: Knowledge) -> Knowledge:
+        """Adds that there are such updates."""
+        is_new = this.figures.rekeyed and not this.plan.layout.split_keys
+        return replace(known, rekeyed=True) if is_new else known

@@ -1,0 +1,114 @@
+"""The guards of a batch, in their order, and the walks over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column as Expression
+
+from cdc_assets.lake.carried import Carried
+from cdc_assets.merge.fold.changeset import Knowledge
+from cdc_assets.merge.fold.passes import Pass, PlannedBatch
+from cdc_assets.merge.guards.changed_keys import ChangedKeys
+from cdc_assets.merge.guards.columns import UnplannedColumns
+from cdc_assets.merge.guards.guard import Again, Guard, Setting
+from cdc_assets.merge.guards.key_schemas import KeySchemas
+from cdc_assets.merge.guards.lone_tombstones import LoneTombstones
+from cdc_assets.merge.guards.lost_values import LostValues
+from cdc_assets.merge.guards.moved_keys import MovedKeys
+from cdc_assets.merge.guards.other_tables import OtherTables
+from cdc_assets.merge.guards.placeholders import Placeholders
+from cdc_assets.merge.guards.restarts import RestartedSource
+from cdc_assets.merge.guards.scattered_keys import ScatteredKeys
+from cdc_assets.merge.guards.settling import Settling
+from cdc_assets.merge.guards.shared_places import SharedPlaces
+from cdc_assets.merge.guards.snapshots import Snapshots
+from cdc_assets.merge.guards.statements import Statements
+from cdc_assets.merge.guards.unfinished import UnfinishedTransactions
+from cdc_assets.merge.guards.unknown_schemas import UnknownSchemas
+from cdc_assets.merge.intake.observe import Watched
+from cdc_assets.merge.plan.outcome import Unlike
+
+GUARDS: Final[Sequence[type[Guard]]] = (
+    OtherTables,
+    UnknownSchemas,
+    Statements,
+    UnplannedColumns,
+    RestartedSource,
+    LostValues,
+    Snapshots,
+    ChangedKeys,
+    LoneTombstones,
+    Placeholders,
+    KeySchemas,
+    MovedKeys,
+    Settling,
+    UnfinishedTransactions,
+    ScatteredKeys,
+    SharedPlaces,
+)
+"""In the order in which they are asked, whose reasons are in docs/guards.md."""
+
+
+class Guards:
+    """The guards of one batch. Use once.
+
+    Args:
+        setting: of the batch.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        self._all = [kind(setting) for kind in GUARDS]
+
+    def require(self, batch: PlannedBatch) -> None:
+        """Checks a plan before anything is read; see `Guard.require`."""
+        for guard in self._all:
+            guard.require(batch)
+
+    def watched(self, batch: PlannedBatch) -> Watched:
+        """Returns what is counted in the pass over a batch beside the usual figures."""
+        watched = Watched(others=batch.decoder.format.has_many_tables)
+        for guard in self._all:
+            watched = guard.watch(batch, watched)
+        return watched
+
+    def aggregates(self, batch: PlannedBatch) -> dict[str, Expression]:
+        """Returns the columns of the fold that are about all changes of a key."""
+        return {
+            name: each
+            for guard in self._all
+            for name, each in guard.aggregates(batch).items()
+        }  # fmt: skip
+
+    def judged(self, this: Pass) -> Pass | Again | Unlike:
+        """Has each guard judge a pass, up to the first that does not go on."""
+        for guard in self._all:
+            verdict = guard.judge(this)
+            if isinstance(verdict, Again):
+                guard.means.steps.note(guard.case)
+            if not isinstance(verdict, Pass):
+                return verdict
+            this = verdict
+        return this
+
+    def learned(self, this: Pass) -> Knowledge:
+        """Returns what a pass shows; the pass's own knowledge if it shows nothing new."""
+        known = this.knowledge
+        for guard in self._all:
+            before, known = known, guard.learn(this, known)
+            if known is not before:
+                guard.means.steps.note(guard.case)  # the batch is folded once more
+        return known
+
+    def settled(self, last: Pass) -> Pass:
+        """Has each guard check or complete the last pass."""
+        for guard in self._all:
+            last = guard.settle(last)
+        return last
+
+    def carried(self, carried: Carried, last: Pass) -> Carried:
+        """Adds what guards have to know of the batch when they see the next one."""
+        for guard in self._all:
+            carried = guard.carry(carried, last)
+        return carried

@@ -1,0 +1,76 @@
+"""Keys that have another schema than before: producers choose partitions by their bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cdc_assets.formats.key_form import KeyBytes
+from cdc_assets.merge.fold.passes import Pass, PlannedBatch
+from cdc_assets.merge.guards.guard import Guard
+from cdc_assets.merge.intake.observe import Watched
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.plan.unmoved import REMEDY, MovedKeysError
+
+
+class KeySchemas(Guard):
+    """Watches the schemas of keys; stops a table ordered by offsets alone whose keys change."""
+
+    case = "keys have another schema than before"
+
+    def require(self, batch: PlannedBatch) -> None:
+        """Checks what the plan shows; see `require_same_keys`."""
+        require_same_keys(batch.plan, batch.decoder.format.key_bytes(batch.plan.layout))
+
+    def watch(self, batch: PlannedBatch, watched: Watched) -> Watched:
+        """Has the schemas of keys counted, where other ones would have moved them."""
+        plan = batch.plan
+        may_move = plan.partitions > 1 and plan.layout.keyed and bool(plan.schema.key)
+        return replace(watched, key_schemas=may_move and batch.decoder.tells_key_schema)
+
+    def settle(self, last: Pass) -> Pass:
+        """Completes the plan by the schemas of its records' keys, and checks what they show.
+
+        Raises:
+            MovedKeysError: see `require_same_keys`.
+        """
+        plan = with_keys_of(last.plan, last.figures.key_schemas)
+        if plan is not last.plan:
+            last = replace(last, batch=last.batch.replanned(plan))
+        self.require(last.batch)
+        return last
+
+
+def with_keys_of(plan: BatchPlan, schemas: frozenset[int]) -> BatchPlan:
+    """Completes a plan by the schemas of its records' keys."""
+    before = plan.published.carried.key_schemas if plan.published else ()
+    if plan.replay or not before or schemas <= {*before}:
+        return plan
+    return replace(plan, has_other_keys=True, forgettable=None)
+
+
+def require_same_keys(plan: BatchPlan, content: KeyBytes) -> None:
+    """Checks that a table ordered by offsets alone has keys of the same bytes as when it began.
+
+    Producers hash them: a key whose column has another name or type lies in another partition, with
+    offsets that may be lower than those of its older changes.
+
+    Args:
+        plan: of a batch.
+        content: of the table's keys.
+
+    Raises:
+        MovedKeysError: names the key's columns.
+    """
+    used = [partition for partition, end in plan.end if end > 0]
+    if not plan.needs_keys_apart or len(used) <= 1:
+        return
+    renamed = plan.has_renamed_key and content is not KeyBytes.VALUES
+    retyped = plan.has_retyped_key and content is KeyBytes.SCHEMA
+    if not (renamed or retyped or plan.has_other_keys):
+        return
+    cause = "was renamed or retyped" if renamed or retyped else "has another schema in records"
+    what = (
+        f"a column of the key ({', '.join(plan.schema.key)}) {cause}: keys have moved between "
+        "partitions, and their changes are ordered by Kafka's offsets alone"
+    )
+    raise MovedKeysError(what, where=plan.where, remedy=REMEDY)

@@ -1,0 +1,21 @@
+"""Statements on the table among its records: the plan has to know their effects."""
+
+from __future__ import annotations
+
+from cdc_assets.merge.fold.passes import Pass
+from cdc_assets.merge.guards.guard import Guard
+from cdc_assets.merge.intake.told import statements_among
+from cdc_assets.merge.plan.outcome import Told
+
+
+class Statements(Guard):
+    """Has the batch planned again, with the statements that are among its records."""
+
+    case = Told.case
+
+    def judge(self, this: Pass) -> Pass | Told:
+        """Returns `Told` if there are statements that the plan does not know."""
+        if not this.figures.statements or this.plan.is_told:
+            return this
+        with self.means.steps.step("look for statements"):
+            return Told(statements_among(this.batch.decoder, this.knowledge.floors))

@@ -1,0 +1,25 @@
+"""Transactions, and deliveries of them, whose rest may follow the end of the batch."""
+
+from __future__ import annotations
+
+from cdc_assets.merge.fold.passes import Pass
+from cdc_assets.merge.guards.guard import Guard
+
+
+class UnfinishedTransactions(Guard):
+    """Has a batch wait whose newest changes may be of a transaction that goes on behind it."""
+
+    case = "the rest of a transaction may follow the batch"
+
+    def settle(self, last: Pass) -> Pass:
+        """Checks for redelivery, if more than a tombstone follows a partition's newest change.
+
+        Raises:
+            CutShortError, UnfinishedError: see `Setting.require_whole`.
+        """
+        ends = {each.partition: each.end for each in last.plan.ranges}
+        newest = last.folded.newest.items()
+        if any(offset + 1 + is_delete < ends[p] for p, (offset, is_delete) in newest):
+            with self.means.steps.step("look at transactions"):
+                self.setting.require_whole({p: offset for p, (offset, _) in newest})
+        return last

@@ -1,0 +1,17 @@
+"""Records with a schema that the plan does not know, as a batch's first try samples some only."""
+
+from __future__ import annotations
+
+from cdc_assets.merge.fold.passes import Pass
+from cdc_assets.merge.guards.guard import Guard
+from cdc_assets.merge.plan.outcome import Unwritten
+
+
+class UnknownSchemas(Guard):
+    """Has the batch planned again, with all schemas of its records."""
+
+    case = Unwritten.case
+
+    def judge(self, this: Pass) -> Pass | Unwritten:
+        """Returns `Unwritten` if a record has a schema that the plan does not know."""
+        return Unwritten() if this.figures.has_unwritten else this

@@ -1,0 +1,64 @@
+"""Changelogs: each change is a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+
+from cdc_assets.merge.apply.changelog import ChangeLogTable
+from cdc_assets.merge.apply.record import Outcome
+from cdc_assets.merge.apply.telling import recordable
+from cdc_assets.merge.fold.passes import Pass, PlannedBatch
+from cdc_assets.merge.modes.application import Application
+from cdc_assets.merge.modes.mode import TableMode
+from cdc_assets.merge.plan.parts import Part
+from cdc_assets.merge.plan.plan import Apply
+from cdc_assets.merge.statements.steps import Steps
+
+
+class Changelog(TableMode):
+    """A table of one row for each change."""
+
+    def fold(
+        self, changes: DataFrame, batch: PlannedBatch, aggregates: Mapping[str, Expression]
+    ) -> DataFrame:
+        """Returns all changes, with what tells repeats; no guard asks for aggregates."""
+        return recordable(changes, batch.plan)
+
+    def parts(self, this: Pass, steps: Steps) -> tuple[Part, ...]:
+        """Returns the whole: a truncate is a row, and older rows stay."""
+        return (Part(),)
+
+    def applied(self, it: Application, outcome: Outcome) -> Outcome:
+        """Writes a batch. Added columns stay empty: a recorded change does not change."""
+        return self.apply(it, outcome)
+
+    def apply(self, it: Application, outcome: Outcome) -> Outcome:
+        """Appends the changes that the table lacks, with the record of the batch.
+
+        Args:
+            it: the application.
+            outcome: of the batch so far.
+
+        Returns:
+            The outcome; not published if a replay changes nothing.
+
+        Raises:
+            RejectedRecordError: if a change that came twice cannot be told from two.
+        """
+        means, folded = it.means, it.last.folded
+        table = ChangeLogTable(means.spark, means.catalog, it.plan, means.steps, it.unset_able)
+        new = table.new(folded.frame, outcome.figures, folded.keys)
+        with means.steps.step("look for changes that are there"):
+            count = new.count()
+        it.refusing.settle(lambda: new)
+        none_remembered = replace(folded, highest_delete="")
+        outcome = outcome.after(none_remembered, Apply.RECORD, folded.keys - count, 0)
+        if it.recorder.has_nothing_new(it.plan, is_empty=not count):
+            return outcome
+        outcome = it.recorded(outcome)
+        table.write(new, it.branch, outcome.properties)
+        return outcome

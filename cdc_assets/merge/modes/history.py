@@ -1,0 +1,64 @@
+"""Histories: each version of each row is a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+
+from cdc_assets.merge.apply.history import HistoryTable
+from cdc_assets.merge.apply.record import Outcome
+from cdc_assets.merge.apply.telling import recordable
+from cdc_assets.merge.fold.passes import PlannedBatch
+from cdc_assets.merge.fold.rekeyed import everywhere
+from cdc_assets.merge.modes.application import Application
+from cdc_assets.merge.modes.mode import TableMode
+from cdc_assets.merge.plan.plan import Apply
+from cdc_assets.merge.tables.ends import Ends
+
+
+class History(TableMode):
+    """A table of one row for each version of a row."""
+
+    keeps_deleted = True
+
+    def fold(
+        self, changes: DataFrame, batch: PlannedBatch, aggregates: Mapping[str, Expression]
+    ) -> DataFrame:
+        """Returns all changes, with what tells repeats; no guard asks for aggregates."""
+        return recordable(changes, batch.plan, batch.changes.unset_able)
+
+    def apply(self, it: Application, outcome: Outcome) -> Outcome:
+        """Writes new versions and those that have changed, with the record of the batch.
+
+        Args:
+            it: the application.
+            outcome: of the batch so far.
+
+        Returns:
+            The outcome; not published if a replay changes nothing.
+
+        Raises:
+            RejectedRecordError: if a change that came twice cannot be told from two, or an update
+                cannot be completed, and the table must stop.
+            ConflictError: if another writer came between.
+        """
+        plan, means, branch, folded = it.plan, it.means, it.branch, it.last.folded
+        rekeyed, ends = it.last.knowledge.rekeyed, Ends(means.side, plan.schema)
+        table = HistoryTable(means.spark, means.catalog, plan, means.steps, it.unset_able, ends)
+        resolved = table.resolve(folded, outcome.figures, branch, rekeyed=rekeyed)
+        incomplete = it.refusing.incomplete(resolved.incomplete, plan)
+        it.refusing.settle(lambda: resolved.applied)
+        highest = everywhere(folded.highest, plan.partitions) if rekeyed else folded.highest
+        part = replace(folded, highest=highest, highest_delete=resolved.highest_lone)
+        stale = folded.keys - resolved.changes - incomplete
+        outcome = outcome.after(part, Apply.VERSIONS, stale, incomplete)
+        if it.recorder.has_nothing_new(plan, is_empty=resolved.is_empty):
+            return outcome
+        outcome = replace(outcome, side=table.remember(resolved))
+        table.delete(resolved, branch)
+        outcome = it.recorded(outcome)
+        table.append(resolved, branch, outcome.properties)
+        return outcome
