@@ -3,11 +3,14 @@
 from cdc_assets.decode.jar import CATALOG, JAR, SETTINGS, Found, digest, found_by
 from cdc_assets.decode.json import (
     ALONE,
+    NOT_UTF8,
     SORTED,
     UNLIKE,
+    UTF8,
     called,
     compared,
     counted,
+    read_avro,
     read_change,
     read_json,
     read_key,
@@ -16,6 +19,8 @@ from cdc_assets.decode.json import (
 )
 
 __all__ = [
-    "ALONE", "CATALOG", "JAR", "SETTINGS", "SORTED", "UNLIKE", "Found", "called", "compared",
-    "counted", "digest", "found_by", "read_change", "read_json", "read_key", "read_value", "told",
+    "ALONE", "CATALOG", "JAR", "NOT_UTF8", "SETTINGS", "SORTED", "UNLIKE", "UTF8", "Found",
+    "called", "compared",
+    "counted", "digest", "found_by", "read_avro", "read_change", "read_json", "read_key",
+    "read_value", "told",
 ]  # fmt: skip

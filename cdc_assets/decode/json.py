@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 UNLIKE: Final = "__unlike"
 SORTED: Final = {"sorted": True}
 """Metadata of a text whose values may be objects: their fields are sorted by name."""
+UTF8: Final = "__utf8"
+"""Among the fields of a record in Avro, names of those whose texts must be UTF-8."""
+NOT_UTF8: Final = "__not_utf8"
+"""The last field of such a record as it is read: the first of them with another text, or NULL."""
 ALONE: Final = "alone"
 """Metadata of the only field of a key that may be the key itself: ``text`` or ``any`` scalar."""
 
@@ -37,6 +41,25 @@ def read_json(document: Expression, kind: StructType, *, wrapped: bool = False) 
         wrapped: whether that is the field ``payload`` of the document, which must have it.
     """
     return _called("payload" if wrapped else "json", kind, document)
+
+
+def read_avro(
+    schema: str, data: Expression, *, fields: Mapping[str, object] | None = None, bare: Expression
+) -> Expression:
+    """Returns the wanted fields of a record in Avro, in the types of `AvroReader` (``avro/``).
+
+    Bytes that are not of the schema, or are cut off, give a struct of NULLs; bytes that follow are
+    passed over. NULL for no bytes. Nothing raises on any bytes.
+
+    Args:
+        schema: of `cdc_assets.schema.avro_wire`.
+        data: bytes, which begin with a schema's id.
+        fields: that are read, by name, each with those of a record in it; none for all of them.
+            See `UTF8`.
+        bare: whether there is no id before the data.
+    """
+    wanted = {"schema": json.loads(schema), "fields": fields or {}}
+    return _called("avro", wanted, data, bare)
 
 
 def read_key(key: Expression, kind: StructType) -> Expression:

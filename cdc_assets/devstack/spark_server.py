@@ -31,13 +31,6 @@ from cdc_assets.devstack.process import Command, RunningProcess, Settings
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _WARM_UP = "spark-warmup"
-_AVRO = "-Dorg.apache.avro.limits"
-_AVRO_LIMITS = (
-    f"{_AVRO}.bytes.maxLength={64 << 20}",
-    f"{_AVRO}.string.maxLength={64 << 20}",
-    f"{_AVRO}.collectionItems.maxLength={16 << 20}",
-)
-"""A truncated record may announce a text of two gigabytes, which would crash the server."""
 _OPTIONS: Final = "spark.driver.extraJavaOptions"
 """Spark's own start script reads this setting, which a program that runs already passes over."""
 
@@ -152,7 +145,6 @@ class SparkServer(Part):
             str(find_java().program),
             *jvm_options(heap=self.memory, tmp=self.layout.tmp(self.name), collector="Parallel"),
             *SPARK_OPENS,
-            *_AVRO_LIMITS,
             _CODE_CACHE,
             *shlex.split((self.conf or {}).get(_OPTIONS, "")),
             f"-Dlog4j2.configurationFile={_LOG4J}",

@@ -1,18 +1,15 @@
 """Rewrites Avro schemas for Spark: same bytes, without what would change or stop their reading.
 
-`from_avro` parses the schema with Avro's Java library, derives a type from it, and reads each
-record by it. Tried with Spark 4.1.1, it would otherwise turn ``long`` into timestamps and ``bytes``
-into decimals, and these shapes would affect more than their own record:
+Our function for Spark (`cdc_assets.decode.read_avro`) reads each record by such a schema. It has
+logical types and names of records no more, and these shapes are refused, as they would affect more
+than their own record:
 
-- two fields whose names differ by case only: every record is unreadable;
-- a record that contains itself: refused by Spark; with ``recursiveFieldMaxDepth`` a value that is
-  nested 10,000 times overflows the stack, and the query with it;
+- two fields whose names differ by case only: a session may not tell them apart;
+- a record that contains itself: no type of Spark's does, and a value that is nested 10,000 times
+  would overflow the stack, and end the query with it;
 - a list whose items take no bytes: ten bytes can announce two billion items;
 - a fixed type of many megabytes;
 - more than 28 levels, see `cdc_assets.schema.avro_parse.MAX_DEPTH`.
-
-A truncated record, or one of another schema, may still announce a text of two gigabytes: the
-server's JVM has to be started with ``-Dorg.apache.avro.limits.*`` (docs/formats/debezium-avro.md).
 """
 
 from __future__ import annotations

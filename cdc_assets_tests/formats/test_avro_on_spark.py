@@ -1,16 +1,15 @@
-"""What Spark's own Avro reader makes of wire schemas, and of the shapes that it is not given."""
+"""What our reader of Avro makes of wire schemas, and of bytes that are not of them."""
 
 import json
 from base64 import b64decode
 from pathlib import Path
 
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import Row
-from pyspark.sql.avro.functions import from_avro
+from pyspark.sql import functions as F
 
+from cdc_assets import decode
 from cdc_assets.schema.avro_parse import read_avro
-from cdc_assets.schema.avro_types import AvroSchemaError
 from cdc_assets.schema.avro_wire import wire_schema
 from cdc_assets_tests.schema.avro_binary import encode
 
@@ -21,11 +20,12 @@ GOLDEN = Path(__file__).parent / "golden"
 def read(spark):
     """Read records of one schema, given as JSON text."""
 
-    def records(text, *data, mode="FAILFAST"):
+    def records(text, *data, fields=None):
         frame = spark().createDataFrame(
             [(n, each) for n, each in enumerate(data)], "n int, b binary"
         )
-        parsed = frame.select("n", from_avro("b", text, {"mode": mode}).alias("v"))
+        found = decode.read_avro(text, F.col("b"), fields=fields, bare=F.lit(True))
+        parsed = frame.select("n", found.alias("v"))
         return [row["v"] for row in parsed.orderBy("n").collect()]
 
     return records
@@ -84,39 +84,40 @@ def test_names_reach_spark_as_they_are(read, column):
 
 
 @pytest.mark.spark
-def test_names_that_differ_by_case_would_make_every_record_unreadable(spark, read):
-    """Unless the session tells letters apart, as ours do; one of somebody else's need not."""
-    schema, conf = record(("id", "int"), ("ID", "int")), spark().conf
-    with pytest.raises(AvroSchemaError):
-        wire_schema(schema)
-    before = conf.get("spark.sql.caseSensitive")
-    conf.set("spark.sql.caseSensitive", "false")
-    try:
-        with pytest.raises(PySparkException):
-            read(json.dumps(schema), encode(schema, {"id": 1, "ID": 2}))
-    finally:
-        conf.set("spark.sql.caseSensitive", before)
+def test_only_what_is_wanted_is_read(read):
+    inner = record(("a", "int"), ("b", ["null", "string"]), ("c", "double"), name="Inner")
+    schema = record(
+        ("op", "string"), ("more", {"type": "map", "values": "bytes"}), ("one", ["null", inner]),
+        ("other", ["null", "Inner"]), ("last", {"type": "array", "items": "long"}),
+    )  # fmt: skip
+    row = {"a": 1, "b": (1, "x"), "c": 0.5}
+    value = {"op": "c", "more": {"k": b"v"}, "one": (1, row), "other": (1, row), "last": [7, 8]}
+    fields = {"last": {}, "one": {"c": {}, "unknown": {}}, "other": {"b": {}}}
+    found = read(wire_schema(schema), encode(schema, value), fields=fields)
+    assert found == [Row(one=Row(c=0.5), other=Row(b="x"), last=[7, 8])]
 
 
 @pytest.mark.spark
-def test_a_record_that_holds_itself_would_be_refused_by_spark(read):
-    schema = record(("next", ["null", "R"]))
-    with pytest.raises(AvroSchemaError):
-        wire_schema(schema)
-    with pytest.raises(PySparkException, match="recursive"):
-        read(json.dumps(schema), encode(schema, {"next": (0, None)}))
+def test_a_length_that_bytes_only_announce_takes_no_memory(read):
+    huge = b"\xfe\xff\xff\xff\x0f"  # 2³¹ - 1
+    for shape in ("string", "bytes", {"type": "array", "items": "int"},
+                  {"type": "map", "values": "int"}):  # fmt: skip
+        text = wire_schema(record(("v", shape), ("n", "int")))
+        for fields in (None, {"n": {}}):
+            [found] = read(text, huge + b"\x02", fields=fields)
+            assert found["n"] is None
 
 
 @pytest.mark.spark
 def test_a_record_of_a_struct_that_cannot_be_read_is_a_struct_of_nulls(read):
-    """What `mode: PERMISSIVE` leaves: a decoder has to look at a field that is never NULL."""
+    """So a decoder has to look at a field that is never NULL."""
     text = wire_schema(record(("op", "string"), ("n", ["null", "int"])))
-    found = read(text, b"\x02c\x00", b"\x02", b"", b"\x02c\x09", mode="PERMISSIVE")
+    found = read(text, b"\x02c\x00", b"\x02", b"", b"\x02c\x09")
     assert found == [Row(op="c", n=None), *[Row(op=None, n=None)] * 3]
 
 
 @pytest.mark.spark
-def test_bytes_after_a_record_are_passed_over_by_spark(read):
+def test_bytes_after_a_record_are_passed_over(read):
     """So a record of another schema may be read without an error: the id decides, not the try."""
     assert read(wire_schema(record(("n", "int"))), b"\x02and more") == [Row(n=1)]
 

@@ -751,16 +751,15 @@ SPARK = SparkFacts(
     opens_catalog=True,
     iceberg="1.12.0",
     reads_kafka=True,
-    reads_avro=True,
 )
-NEEDED = Needed(avro=True, driver=Driver("a.Driver", "a:driver"))
+NEEDED = Needed(driver=Driver("a.Driver", "a:driver"))
 
 
 @pytest.mark.parametrize(
     "changed",
     [
         {"version": "3.5.4"}, {"extensions": ""}, {"catalog": ""}, {"opens_catalog": False},
-        {"reads_kafka": False}, {"reads_avro": False},
+        {"reads_kafka": False},
         *({"decoder": found} for found in Found if found is not Found.SAME),
     ],
     ids=str,
@@ -788,10 +787,6 @@ def test_the_command_that_prints_the_jar_is_named(found: Found) -> None:
     (told,) = judge_spark(SOURCE, replace(SPARK, decoder=found), NEEDED)
     assert told.problem == found.value
     assert "`cdc-assets jars`" in told.remedy
-
-
-def test_avro_is_needed_for_avro_only() -> None:
-    assert [*judge_spark(SOURCE, replace(SPARK, reads_avro=False), Needed())] == []
 
 
 def test_a_table_is_as_good_as_its_worst_column() -> None:

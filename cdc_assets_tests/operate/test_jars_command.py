@@ -17,7 +17,7 @@ from cdc_assets_tests.configuration import platform, source, write
 
 pytestmark = pytest.mark.unit
 
-ALWAYS = {"iceberg-spark-runtime-4.1_2.13", "spark-sql-kafka-0-10_2.13", "spark-avro_2.13"}
+ALWAYS = {"iceberg-spark-runtime-4.1_2.13", "spark-sql-kafka-0-10_2.13"}
 POSTGRES, MARIADB = "postgresql", "mariadb-java-client"
 README = Path(__file__).parents[2] / "README.md"
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import DataType, LongType, StringType, StructType, VariantType
 
+from cdc_assets.decode import NOT_UTF8, UTF8, called, read_avro
 from cdc_assets.formats.debezium import envelope as common
-from cdc_assets.formats.debezium.avro_texts import has_broken_text
 from cdc_assets.formats.debezium.records.keys import record_key as json_key
 from cdc_assets.formats.envelope import Envelope, Image, image_of, no_image, no_names
 from cdc_assets.formats.lacking import lacks
@@ -24,14 +23,7 @@ from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, ReadSpec
 from cdc_assets.formats.values import wire_type
 from cdc_assets.schema.types import Column, Wire
 
-_PERMISSIVE: Final = {"mode": "PERMISSIVE"}
 _LONGEST: Final = 2**31 - 1
-_FIRST: Final = (1).to_bytes(4, "big")
-_LAST: Final = _LONGEST.to_bytes(4, "big")
-_SHORT: Final = 2
-_LONG: Final = 6
-"""The start of the number in an id of four bytes, and in one of eight."""
-_NUMBER: Final = '{"type":"fixed","name":"number","size":9,"logicalType":"decimal","precision":18}'
 _KEY_BITS: Final = 31
 _CONTENT: Final = 1 << 62
 _UNFRAMED: Final = "it does not begin with 0x00 and a schema id: is it Avro of a registry?"
@@ -62,9 +54,7 @@ def writer(*, has_headers: bool, has_key: bool) -> Expression:
 
 def _id(side: str, *, has_headers: bool) -> Expression:
     """Applies the rules of `cdc_assets.formats.wire_id`; NULL if there is no id below 2³¹."""
-    before = F.when(_is_short(side), _number(side, _SHORT)).when(
-        _is_long(side), _number(side, _LONG)
-    )
+    before = called("schema_id", F.col(side))
     if not has_headers:
         return before
     named = F.coalesce(_header(side, "contentId"), _header(side, "globalId"))
@@ -82,43 +72,11 @@ def _header(side: str, name: str) -> Expression:
     return F.try_element_at(found, F.lit(-1)).getField("value")
 
 
-def _is_short(side: str) -> Expression:
-    """Returns whether it begins with an id of four bytes."""
-    return _has_magic(side) & (F.octet_length(side) >= 5) & _is_id(side, _SHORT)
-
-
-def _is_long(side: str) -> Expression:
-    """Returns whether it begins with an id of eight bytes, of which the first four are zero."""
-    is_zero = _four_bytes(side, _SHORT) == F.lit(bytes(4))
-    return _has_magic(side) & (F.octet_length(side) >= 9) & is_zero & _is_id(side, _LONG)
-
-
-def _has_magic(side: str) -> Expression:
-    return F.substring(F.col(side), 1, 1) == F.lit(b"\x00")
-
-
-def _is_id(side: str, start: int) -> Expression:
-    """Compares bytes, which Spark orders as unsigned numbers: that is cheap."""
-    return _four_bytes(side, start).between(F.lit(_FIRST), F.lit(_LAST))
-
-
-def _number(side: str, start: int) -> Expression:
-    """Decodes four big-endian bytes as Avro's decimal, since `conv` takes ten times as long."""
-    found = from_avro(F.concat(F.lit(bytes(5)), _four_bytes(side, start)), _NUMBER, _PERMISSIVE)
-    return found.cast("bigint")
-
-
-def _four_bytes(side: str, start: int) -> Expression:
-    return F.substring(F.col(side), start, 4)
-
-
-def _data(side: str, *, has_headers: bool) -> Expression:
-    """Returns the bytes after the id."""
-    start = F.when(_is_id(side, _SHORT), 6).otherwise(10)
-    if has_headers:
-        named = F.coalesce(_header(side, "contentId"), _header(side, "globalId"))
-        start = F.when(named.isNotNull(), 1).otherwise(start)
-    return F.substring(F.col(side), start, F.lit(_LONGEST))
+def _is_bare(side: str, *, has_headers: bool) -> Expression:
+    """Returns whether a header names the schema, and no id comes before the data."""
+    if not has_headers:
+        return F.lit(False)
+    return F.coalesce(_header(side, "contentId"), _header(side, "globalId")).isNotNull()
 
 
 # ── the shape of a schema ─────────────────────────────────────────────────────────────────
@@ -175,8 +133,30 @@ def document(spec: ReadSpec, *, has_headers: bool) -> Expression:
     text = _text(spec.writers, "value")
     if text is None:
         return F.lit(None).cast(StructType().add("op", StringType()))
-    data = _data("value", has_headers=has_headers)
-    return from_avro(found_here(data, spec), text, _PERMISSIVE)
+    names = {
+        "op": {},
+        "source": _each(common.source_type(spec.order, spec).names),
+        "before": _image(spec.before_columns),
+        "after": _image(spec.schema.columns),
+        "transaction": {"total_order": {}},
+    }
+    bare = _is_bare("value", has_headers=has_headers)
+    return read_avro(text, found_here(F.col("value"), spec), fields=names, bare=bare)
+
+
+def _image(columns: Sequence[Column]) -> dict[str, object]:
+    structures = _structures(columns)
+    looked = {UTF8: structures} if structures else {}
+    return {**_each(column.name for column in columns), **looked}
+
+
+def _structures(columns: Sequence[Column]) -> list[str]:
+    """Returns the columns whose values become JSON, in which other texts would be replaced."""
+    return [column.name for column in columns if column.wire is Wire.JSON]
+
+
+def _each(names: Iterable[str]) -> dict[str, object]:
+    return {name: {} for name in names}
 
 
 def envelope(
@@ -222,13 +202,14 @@ def sources(
 ) -> DataFrame:
     """Returns ``partition offset timestamp source`` of the records of these schemas."""
     numbered = raw.withColumn("writer", writer(has_headers=has_headers, has_key=has_key))
-    case = F.lit(None).cast(common.source_type(order))
+    order_type = common.source_type(order)
+    case = F.lit(None).cast(order_type)
     for number, texts in writers.items():
         text = json.loads(texts)["value"]
         if text is None:
             continue
-        parsed = from_avro(_data("value", has_headers=has_headers), text, _PERMISSIVE)
-        source = _source(parsed, Shape.of(text), common.source_type(order))
+        parsed = _source_alone(text, order_type.names, has_headers=has_headers)
+        source = _source(parsed, Shape.of(text), order_type)
         case = F.coalesce(F.when(F.col("writer") == number, source), case)
     return numbered.select("partition", "offset", "timestamp", case.alias("source"))
 
@@ -242,16 +223,21 @@ def origin(texts: Mapping[int, str], *, has_headers: bool) -> Expression:
     """
     case = F.lit(None).cast(common.ORIGIN)
     for number, text in texts.items():
-        parsed, shape = (
-            from_avro(_data("value", has_headers=has_headers), text, _PERMISSIVE),
-            Shape.of(text),
-        )
+        parsed = _source_alone(text, common.NAMES.names, has_headers=has_headers)
+        shape = Shape.of(text)
         found = F.struct(
             _field(parsed, shape, "op", StringType()).alias("op"),
             _source(parsed, shape, common.NAMES).alias("source"),
         )
         case = F.coalesce(F.when((F.col("writer") == number) & parsed.isNotNull(), found), case)
     return case
+
+
+def _source_alone(text: str, names: Iterable[str], *, has_headers: bool) -> Expression:
+    """Reads ``op`` and these fields of ``source``."""
+    fields = {"op": {}, "source": _each(names)}
+    bare = _is_bare("value", has_headers=has_headers)
+    return read_avro(text, F.col("value"), fields=fields, bare=bare)
 
 
 def _text(writers: Mapping[int, str], side: str) -> str | None:
@@ -335,18 +321,16 @@ def _record_key(spec: ReadSpec, *, has_headers: bool) -> _Fields | None:
     text = _text(spec.writers, "key")
     if text is None:
         return None
-    key = from_avro(_data("key", has_headers=has_headers), text, _PERMISSIVE)
+    fields = _each(column.name for column in spec.key_columns)
+    bare = _is_bare("key", has_headers=has_headers)
+    key = read_avro(text, F.col("key"), fields=fields, bare=bare)
     return _Fields(key, Shape.of(text), spec.key_columns)
 
 
 def _broken(document: Expression, shape: Shape, spec: ReadSpec) -> Iterator[Expression]:
     """Yields rejections of structures with a text that is not UTF-8, before they become JSON."""
-    images = (("after", spec.schema.columns), ("before", spec.before_columns))
-    for name, columns in images:
-        fields = shape.field(name).fields
-        row = document.getField(name)
-        for column in columns:
-            if column.wire is Wire.JSON and column.name in fields:
-                value = row.getField(column.name)
-                is_broken = has_broken_text(value, fields[column.name], shape.named)
-                yield F.when(is_broken, f"column {column.name!r}: it is not UTF-8")
+    for image, columns in (("after", spec.schema.columns), ("before", spec.before_columns)):
+        if shape.field(image).fields and _structures(columns):
+            name = document.getField(image).getField(NOT_UTF8)
+            told = F.concat(F.lit("column '"), name, F.lit("': it is not UTF-8"))
+            yield F.when(name.isNotNull(), told)

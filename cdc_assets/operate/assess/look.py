@@ -196,7 +196,7 @@ def _source(
         clocks.append(clock)
         database = known.source.database
         driver = JDBC.get(database.kind) if database else None
-        look.add(judge_spark(at, facts, Needed("avro" in known.source.format, driver)))
+        look.add(judge_spark(at, facts, Needed(driver)))
     look.add(judge_clocks(at, [*dated(clocks)]))
     for entry in known.entries if log is not None else ():
         if log is not None:

@@ -61,7 +61,6 @@ class SparkFacts:
         opens_catalog: whether the catalog's namespaces can be listed.
         iceberg: the version of its Iceberg; empty if unknown.
         reads_kafka: whether it has the reader of Kafka.
-        reads_avro: whether it has ``from_avro``.
         no_drivers: the requested classes of JDBC drivers that are not on its class path.
         decoder: the jar of ours that it has, compared with the package's.
     """
@@ -72,7 +71,6 @@ class SparkFacts:
     opens_catalog: bool
     iceberg: str
     reads_kafka: bool
-    reads_avro: bool
     no_drivers: frozenset[str] = frozenset()
     decoder: decode.Found = decode.Found.SAME
 
@@ -99,11 +97,9 @@ class Needed:
     """The requirements of one source for Spark.
 
     Attributes:
-        avro: whether its records are Avro.
         driver: the driver that reads its database; None if none is needed.
     """
 
-    avro: bool = False
     driver: Driver | None = None
 
 
@@ -135,9 +131,6 @@ def judge_spark(at: Place, spark: SparkFacts, needed: Needed) -> Iterator[Findin
         yield no("spark", at, problem, nothing, f"add spark-sql-kafka-0-10; {_REMEDY}")
     if spark.decoder is not decode.Found.SAME:
         yield no("spark", at, spark.decoder.value, nothing, spark_jar.REMEDY)
-    if needed.avro and not spark.reads_avro:
-        problem = "Spark is without spark-avro"
-        yield no("spark", at, problem, "no Avro record can be read", f"add it; {_REMEDY}")
     if needed.driver is not None and needed.driver.name in spark.no_drivers:
         problem = f"Spark is without the JDBC driver of the database ({needed.driver.name})"
         impact = "tables cannot be read again from their source (resnapshot)"
@@ -188,7 +181,6 @@ def look_at_spark(
         opens_catalog=works(lambda: spark.sql(f"SHOW NAMESPACES IN {name}").collect()),
         iceberg=_iceberg(spark, name),
         reads_kafka=works(lambda: _kafka(spark)),
-        reads_avro=works(lambda: _avro(spark)),
         no_drivers=frozenset(each for each in drivers if not _has_class(spark, each)),
         decoder=_decoder(spark),
     )
@@ -228,13 +220,6 @@ def _kafka(spark: SparkSession) -> object:
     """Returns the schema of Kafka's reader; does not connect to a broker."""
     reader = spark.read.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:1")
     return reader.option("subscribe", "none").load().schema
-
-
-def _avro(spark: SparkSession) -> object:
-    from pyspark.sql import functions
-    from pyspark.sql.avro.functions import from_avro
-
-    return spark.range(0).select(from_avro(functions.lit(b"").cast("binary"), '"int"')).schema
 
 
 def probe_warehouse(at: Place, lake: Lake, warehouse: str) -> Iterator[Finding]:

@@ -1,5 +1,7 @@
 package cdc_assets.decode;
 
+import cdc_assets.decode.avro.AvroReader;
+import cdc_assets.decode.avro.SchemaId;
 import cdc_assets.decode.canal.Packets;
 import cdc_assets.decode.figures.Counted;
 import cdc_assets.decode.figures.Counted.Kind;
@@ -30,14 +32,16 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * <p>Those in ``batch`` and ``fold`` are named by what is to be counted, see {@link Counted}; those in
  * ``told`` by what it is told under, see {@link Told}.
  *
+ * <p>Those in ``avro`` are named by the schema and the fields that are read, see {@link AvroReader}.
+ *
  * <p>``canal.packets``: see {@link Packets}. ``build``: see {@link Build}. ``key_schema``: see {@link
- * KeySchema}. ``place``: see {@link Place}. ``postgres``: see {@link Postgres}.
+ * KeySchema}. ``place``: see {@link Place}. ``postgres``: see {@link Postgres}. ``schema_id``: see {@link SchemaId}.
  */
 public final class Functions implements FunctionCatalog {
     private static final Map<String, Supplier<BoundFunction>> OTHERS =
             Map.of(
                     "build", Build::new, "key_schema", KeySchema::new, "place", Place::new,
-                    "postgres", Postgres::new);
+                    "postgres", Postgres::new, "schema_id", SchemaId::new);
 
     private String name;
 
@@ -62,6 +66,7 @@ public final class Functions implements FunctionCatalog {
         return switch (String.join(".", identifier.namespace())) {
             case "json" -> unbound(() -> new JsonReader(DataType.fromJson(function), false));
             case "payload" -> unbound(() -> new JsonReader(DataType.fromJson(function), true));
+            case "avro" -> unbound(() -> new AvroReader(function));
             case "key" -> unbound(() -> new KeyReader(DataType.fromJson(function)));
             case "value" -> bound(arguments -> new Value(function, arguments));
             case "change" -> bound(arguments -> new Change(function, arguments));
