@@ -198,4 +198,4 @@ def are_suspicious(session: SparkSession, records: DataFrame, before: Mapping[st
     observer = BatchObserver("t", (), datetime.now(UTC), Watched(before=before))
     found = observer.figures(read_through(observer.attach(decoded(records))))
     assert found is not None
-    return found.suspicious
+    return found.signs["suspicious"]

@@ -16,5 +16,5 @@ class ChangedKeys(Guard):
 
     def learn(self, this: Pass, known: Knowledge) -> Knowledge:
         """Adds that there are such updates."""
-        is_new = this.figures.rekeyed and not this.plan.layout.split_keys
+        is_new = this.figures.signs["rekeyed"] and not this.plan.layout.split_keys
         return replace(known, rekeyed=True) if is_new else known

@@ -33,7 +33,7 @@ class KeySchemas(Guard):
         Raises:
             MovedKeysError: see `require_same_keys`.
         """
-        plan = with_keys_of(last.plan, last.figures.key_schemas)
+        plan = with_keys_of(last.plan, frozenset(last.figures.signs["key_schemas"]))
         if plan is not last.plan:
             last = replace(last, batch=last.batch.replanned(plan))
         self.require(last.batch)

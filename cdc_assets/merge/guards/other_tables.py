@@ -18,7 +18,7 @@ class OtherTables(Guard):
 
     def judge(self, this: Pass) -> Pass | Mixed:
         """Returns `Mixed` if a record names another table, and is read as if none did."""
-        return Mixed() if this.figures.has_strays and _takes_all(this.batch) else this
+        return Mixed() if this.figures.signs["has_strays"] and _takes_all(this.batch) else this
 
 
 def _takes_all(batch: PlannedBatch) -> bool:

@@ -58,7 +58,7 @@ class Placeholders(Guard):
 
     def learn(self, this: Pass, known: Knowledge) -> Knowledge:
         """Adds which of them are, and their rows."""
-        if not (this.figures.in_doubt and len(this.plan.numbers) > 1):
+        if not (this.figures.signs["in_doubt"] and len(this.plan.numbers) > 1):
             return known
         plan, unset_able = this.plan, this.batch.decoder.unset_able
         rows = self.means.known(this.batch, unset_able)
@@ -79,7 +79,7 @@ class Placeholders(Guard):
         beside = carried.beside
         if beside is None:
             return carried
-        in_doubt = beside.in_doubt(last.figures.in_doubt, last.plan.start)
+        in_doubt = beside.in_doubt(last.figures.signs["in_doubt"], last.plan.start)
         return replace(carried, beside=in_doubt)
 
 

@@ -37,7 +37,7 @@ class Settling(Guard):
 
     def carry(self, carried: Carried, last: Pass) -> Carried:
         """Adds whether all that the table began with is merged; see `settled`."""
-        return settled(carried, last.plan, last.figures.key_schemas)
+        return settled(carried, last.plan, frozenset(last.figures.signs["key_schemas"]))
 
 
 def settled(carried: Carried, plan: BatchPlan, key_schemas: frozenset[int]) -> Carried:

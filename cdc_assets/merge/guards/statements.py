@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cdc_assets.formats.spec import STATEMENT
 from cdc_assets.merge.fold.passes import Pass
 from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.intake.told import statements_among
@@ -15,7 +16,7 @@ class Statements(Guard):
 
     def judge(self, this: Pass) -> Pass | Told:
         """Returns `Told` if there are statements that the plan does not know."""
-        if not this.figures.statements or this.plan.is_told:
+        if not this.figures.signs["by_op"].get(STATEMENT) or this.plan.is_told:
             return this
         with self.means.steps.step("look for statements"):
             return Told(statements_among(this.batch.decoder, this.knowledge.floors))

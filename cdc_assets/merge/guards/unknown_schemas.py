@@ -14,4 +14,4 @@ class UnknownSchemas(Guard):
 
     def judge(self, this: Pass) -> Pass | Unwritten:
         """Returns `Unwritten` if a record has a schema that the plan does not know."""
-        return Unwritten() if this.figures.has_unwritten else this
+        return Unwritten() if this.figures.signs["unwritten"] else this

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from cdc_assets.changes.latency import LatencyHistogram
-from cdc_assets.merge.plan.result import UnknownColumn
 
 MOST_OTHERS: Final = 1000
 """So many other tables of a topic are named at most."""
@@ -22,52 +21,31 @@ class BatchFigures:
         records: with a value; tombstones are counted separately.
         by_op: changes per operation.
         rejected: number of records that cannot be merged.
-        unknown_columns: of the record that differs most from the table, those the table lacks.
-        absent_columns: of the same record, those that it lacks.
         ages: latencies at ``asked_at``; to be shifted by the time until the publish.
-        in_doubt: changes with a placeholder that may stand for another row's value, see
-            `cdc_assets.merge.guards.placeholders`.
-        rekeyed: updates that changed the key, see `cdc_assets.merge.fold.rekeyed`.
         lone_tombstones: whether a record without a value may follow no delete event.
-        has_unwritten: whether a record has a schema that the plan does not know.
-        controls: records that are no changes and were passed over; ``statements`` of them may have
-            changed the table other than row by row.
+        controls: records that are no changes and were passed over.
         others: changes of other tables in the same topic; ``other_tables`` names some of them.
-        has_strays: whether a record names another table.
-        suspicious: whether a record may be of a numbering that began again, see
-            `cdc_assets.merge.guards.restarts`; false where none is looked for.
-        newest_told_ms: the highest time that the source gave for a row, in milliseconds; None if it
-            gave none.
-        key_schemas: the lowest 16 of the records' keys, see `Format.key_schema`; empty if they
-            were not watched.
         max_read, min_floating: see `cdc_assets.changes.position`; None if there are none.
         begun_at_start: the LSN of the one snapshot that the batch has rows of, if its rows begin
             with the first offset of every range; None otherwise.
+        signs: all that was counted, as ``figures/Records.java`` tells it: each guard knows the
+            name of its own.
     """
 
     records: int
     tombstones: int
     by_op: dict[str, int]
     rejected: int
-    unknown_columns: tuple[UnknownColumn, ...]
-    absent_columns: tuple[str, ...]
     ages: LatencyHistogram
     asked_at: datetime
-    in_doubt: int
-    rekeyed: int
     lone_tombstones: bool
-    has_unwritten: bool
     controls: int
-    statements: int
     others: int
     other_tables: tuple[str, ...]
-    suspicious: bool
-    newest_told_ms: int | None
     max_read: int | None
     min_floating: int | None
-    has_strays: bool = False
     begun_at_start: int | None = None
-    key_schemas: frozenset[int] = frozenset()
+    signs: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
 
     @property
     def may_be_anywhere(self) -> bool:

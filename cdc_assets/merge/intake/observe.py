@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.latency import BOUNDS, LatencyHistogram
-from cdc_assets.changes.offsets import Coordinate, OffsetRange
+from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.formats.record_keys import has_moved
 from cdc_assets.formats.spec import CONTROL, OTHER, ROW_OPS, STATEMENT, TOMBSTONE
 from cdc_assets.merge.intake.figures import MOST_OTHERS, BatchFigures
-from cdc_assets.merge.plan.result import UnknownColumn
 from cdc_assets.merge.statements.observed import Observed
 
 _NO_CHANGES: Final = (TOMBSTONE, CONTROL, STATEMENT, OTHER)
@@ -117,7 +116,6 @@ class BatchObserver:
         if got is None:
             return None
         by_op = {op: got["by_op"].get(op, 0) for op in _OPS}
-        unlike = got.get("unlike", {"unknown": (), "absent": ()})
         is_of_one = got["min_read"] == got["max_read"]
         begins_with_one = is_of_one and got["begun"] == len(self._ranges)
         return BatchFigures(
@@ -125,32 +123,17 @@ class BatchObserver:
             tombstones=by_op[TOMBSTONE],
             by_op={op: by_op[op] for op in (*ROW_OPS, "d", "t")},
             rejected=got["rejected"] + got["unwritten"],
-            unknown_columns=self._unknown(unlike),
-            absent_columns=tuple(unlike["absent"]),
             ages=LatencyHistogram.from_counts(dict(enumerate(got["ages"]))),
             asked_at=self._asked_at,
-            in_doubt=got["in_doubt"],
-            rekeyed=got["rekeyed"],
             lone_tombstones=bool(by_op[TOMBSTONE]) and not got["is_paired"],
-            has_unwritten=bool(got["unwritten"]),
             controls=by_op[CONTROL] + by_op[STATEMENT],
-            statements=by_op[STATEMENT],
             others=by_op[OTHER],
             other_tables=tuple(sorted(got["other_tables"])),
-            has_strays=got["has_strays"],
-            suspicious=got["suspicious"],
-            newest_told_ms=got["newest_told_ms"],
             max_read=got["max_read"],
             min_floating=got["min_floating"],
             begun_at_start=got["max_read"] if begins_with_one else None,
-            key_schemas=frozenset(got["key_schemas"]),
+            signs=got,
         )
-
-    def _unknown(self, unlike: Mapping[str, Any]) -> tuple[UnknownColumn, ...]:
-        if not unlike["unknown"]:
-            return ()
-        at = Coordinate(self._topic, unlike["partition"], unlike["offset"])
-        return tuple(UnknownColumn(name, at) for name in unlike["unknown"])
 
 
 def _parts(also: Watched) -> list[Expression]:

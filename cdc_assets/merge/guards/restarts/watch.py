@@ -2,8 +2,8 @@
 
 The rule is `cdc_assets.changes.restarts`; it looks at the records of a partition one after the
 other. The pass that folds a batch sees them in that order, too, and tells at next to no cost
-whether one of them may break the rule (`BatchFigures.suspicious`). Only then are they read again
-and examined (`contradictions`), and changes without a last commit compared with those of their keys
+whether one of them may break the rule (the sign ``suspicious``). Only then are they read again and
+examined (`contradictions`), and changes without a last commit compared with those of their keys
 (`overtaken`).
 """
 
@@ -122,7 +122,7 @@ class RestartWatch:
 
     def must_look(self, figures: BatchFigures, folded: Folded) -> bool:
         """Returns whether the batch may hold a restart, according to its fold and its figures."""
-        is_possible = figures.suspicious or figures.by_op["t"] > 0
+        is_possible = figures.signs["suspicious"] or figures.by_op["t"] > 0
         return is_possible and not self._looked and bool(folded.highest)
 
     # ── the look itself ──────────────────────────────────────────────────────────────────
@@ -183,7 +183,7 @@ class RestartWatch:
 
     def carried(self, figures: BatchFigures, folded: Folded) -> str:
         """Returns the numbering that the batch's publish records."""
-        told, latest = figures.newest_told_ms, max(folded.latest_ms.values(), default=None)
+        told, latest = figures.signs["newest_told_ms"], max(folded.latest_ms.values(), default=None)
         is_hidden = told is not None and latest is not None and told > latest + LEEWAY_MS
         is_ordered = not (is_hidden or folded.is_unordered)
         newest = newest_after(folded.latest_ms, told, is_ordered=is_ordered)
