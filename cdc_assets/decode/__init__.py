@@ -20,7 +20,6 @@ from cdc_assets.decode.json import (
 
 __all__ = [
     "ALONE", "CATALOG", "JAR", "NOT_UTF8", "SETTINGS", "SORTED", "UNLIKE", "UTF8", "Found",
-    "called", "compared",
-    "counted", "digest", "found_by", "read_avro", "read_change", "read_json", "read_key",
-    "read_value", "told",
+    "called", "compared", "counted", "digest", "found_by", "read_avro", "read_change", "read_json",
+    "read_key", "read_value", "told",
 ]  # fmt: skip

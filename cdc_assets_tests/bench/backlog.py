@@ -116,7 +116,7 @@ class Stages:
         return decode(self._read(), Reading(self._format, (spec,)))
 
     def _observe(self) -> DataFrame:
-        observer = BatchObserver(self._accounts.topic, self._ranges, utc_now())
+        observer = BatchObserver(self._ranges, utc_now())
         return observer.attach(self._decode()).where("reject IS NULL")
 
     def _fold(self) -> DataFrame:

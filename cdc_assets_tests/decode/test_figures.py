@@ -157,13 +157,13 @@ def test_the_figures_of_a_batch(spark: Session, seed: int) -> None:
         rows = [record(rng, r.partition, r.start) | {"read_lsn": 7} for r in RANGES]
     values = [tuple(each.values()) for each in rows]
     frame = spark().createDataFrame(values, SCHEMA).repartition(3, "partition")
-    observer = BatchObserver("t", RANGES, ASKED, ALL, pardoned=["y"])
+    observer = BatchObserver(RANGES, ASKED, ALL, pardoned=["y"])
     assert told_of(observer, frame) == expected(rows, "y")
 
 
 def test_no_records_have_no_figures_but_zero(spark: Session) -> None:
     frame = spark().createDataFrame([], SCHEMA).repartition(2)
-    observer = BatchObserver("t", RANGES, ASKED, ALL)
+    observer = BatchObserver(RANGES, ASKED, ALL)
     assert told_of(observer, frame) == expected([], "")
 
 

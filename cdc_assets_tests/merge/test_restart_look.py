@@ -195,7 +195,7 @@ def are_suspicious(session: SparkSession, records: DataFrame, before: Mapping[st
     """As a batch tells that has read these records, in the order that they have."""
     for name, value in SETTINGS.items():
         session.conf.set(name, value)
-    observer = BatchObserver("t", (), datetime.now(UTC), Watched(before=before))
+    observer = BatchObserver((), datetime.now(UTC), Watched(before=before))
     found = observer.figures(read_through(observer.attach(decoded(records))))
     assert found is not None
     return found.signs["suspicious"]

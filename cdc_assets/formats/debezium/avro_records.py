@@ -57,9 +57,14 @@ def _id(side: str, *, has_headers: bool) -> Expression:
     before = called("schema_id", F.col(side))
     if not has_headers:
         return before
-    named = F.coalesce(_header(side, "contentId"), _header(side, "globalId"))
+    named = _in_header(side)
     number = F.conv(F.hex(named), 16, 10).try_cast("bigint")
     return F.when(named.isNotNull(), F.when(number.between(1, _LONGEST), number)).otherwise(before)
+
+
+def _in_header(side: str) -> Expression:
+    """Returns the id that a header names; NULL without one."""
+    return F.coalesce(_header(side, "contentId"), _header(side, "globalId"))
 
 
 def _header(side: str, name: str) -> Expression:
@@ -76,7 +81,7 @@ def _is_bare(side: str, *, has_headers: bool) -> Expression:
     """Returns whether a header names the schema, and no id comes before the data."""
     if not has_headers:
         return F.lit(False)
-    return F.coalesce(_header(side, "contentId"), _header(side, "globalId")).isNotNull()
+    return _in_header(side).isNotNull()
 
 
 # ── the shape of a schema ─────────────────────────────────────────────────────────────────
@@ -138,7 +143,7 @@ def document(spec: ReadSpec, *, has_headers: bool) -> Expression:
         "source": _each(common.source_type(spec.order, spec).names),
         "before": _image(spec.before_columns),
         "after": _image(spec.schema.columns),
-        "transaction": {"total_order": {}},
+        **({"transaction": {"total_order": {}}} if spec.counts_rows else {}),
     }
     bare = _is_bare("value", has_headers=has_headers)
     return read_avro(text, found_here(F.col("value"), spec), fields=names, bare=bare)

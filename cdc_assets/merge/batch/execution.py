@@ -116,9 +116,9 @@ class BatchExecution:
             written then.
 
         Raises:
-            CdcError: of a guard. A row was written only if a record cannot be merged, or if the
-                rest of something in the batch may follow its end; nothing was published.
+            CdcError: of a guard; no row was written then.
             RejectedRecordError: if a record cannot be merged; nothing was published.
+            MissingRowError: if a row to be deleted does not exist; nothing was published.
             ConflictError, OutcomeUnknownError: see `Publisher.publish`.
         """
         batch, guards = self._batch, self._guards

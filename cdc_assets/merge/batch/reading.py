@@ -78,10 +78,8 @@ class Reader:
         return within(again, part, batch.plan.numbers)
 
     def _observer(self, batch: PlannedBatch) -> BatchObserver:
-        plan = batch.plan
         return BatchObserver(
-            plan.entry.topic,
-            plan.ranges,
+            batch.plan.ranges,
             self._means.clock(),
             self._guards.watched(batch),
             pardoned=[each.sent_as for each in batch.decoder.doubtful],

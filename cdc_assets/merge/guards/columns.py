@@ -12,8 +12,6 @@ from cdc_assets.merge.plan.result import UnknownColumn
 class UnplannedColumns(Guard):
     """Has the batch planned again, with the columns that its records have and lack."""
 
-    case = Wider.case
-
     def judge(self, this: Pass) -> Pass | Wider | Lacking:
         """Returns `Wider` or `Lacking` if the columns of a record are not those of the plan.
 

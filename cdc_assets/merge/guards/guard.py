@@ -62,7 +62,7 @@ class Guard:
     """
 
     case: ClassVar[str]
-    """What the guard is for, as a batch that is read once more for it says."""
+    """Why a batch is read once more, of a guard for which it may be."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting

@@ -15,8 +15,6 @@ from cdc_assets.merge.plan.unmoved import REMEDY, MovedKeysError
 class KeySchemas(Guard):
     """Watches the schemas of keys; stops a table ordered by offsets alone whose keys change."""
 
-    case = "keys have another schema than before"
-
     def require(self, batch: PlannedBatch) -> None:
         """Checks what the plan shows; see `require_same_keys`."""
         require_same_keys(batch.plan, batch.decoder.format.key_bytes(batch.plan.layout))

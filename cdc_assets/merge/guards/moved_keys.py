@@ -20,8 +20,6 @@ from cdc_assets.merge.plan.table_steps import DescribeColumns, RenameColumn, Wid
 class MovedKeys(Guard):
     """Has a batch wait that would leave older changes of a moved key to a later one."""
 
-    case = "keys have moved between partitions"
-
     def require(self, batch: PlannedBatch) -> None:
         """Checks that no older change of a key that moves in the batch is left for a later one.
 

@@ -14,8 +14,6 @@ from cdc_assets.registry import Taken
 class OtherTables(Guard):
     """Has the batch planned again, once a record names another table."""
 
-    case = Mixed.case
-
     def judge(self, this: Pass) -> Pass | Mixed:
         """Returns `Mixed` if a record names another table, and is read as if none did."""
         return Mixed() if this.figures.signs["has_strays"] and _takes_all(this.batch) else this

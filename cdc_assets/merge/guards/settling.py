@@ -33,8 +33,6 @@ from cdc_assets.merge.plan.plan import BatchPlan
 class Settling(Guard):
     """Carries from which position on a key's changes are known to be in one partition."""
 
-    case = "partitions may have been added before the table was begun"
-
     def carry(self, carried: Carried, last: Pass) -> Carried:
         """Adds whether all that the table began with is merged; see `settled`."""
         return settled(carried, last.plan, frozenset(last.figures.signs["key_schemas"]))

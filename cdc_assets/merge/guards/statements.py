@@ -12,8 +12,6 @@ from cdc_assets.merge.plan.outcome import Told
 class Statements(Guard):
     """Has the batch planned again, with the statements that are among its records."""
 
-    case = Told.case
-
     def judge(self, this: Pass) -> Pass | Told:
         """Returns `Told` if there are statements that the plan does not know."""
         if not this.figures.signs["by_op"].get(STATEMENT) or this.plan.is_told:

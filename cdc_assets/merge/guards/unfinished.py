@@ -9,8 +9,6 @@ from cdc_assets.merge.guards.guard import Guard
 class UnfinishedTransactions(Guard):
     """Has a batch wait whose newest changes may be of a transaction that goes on behind it."""
 
-    case = "the rest of a transaction may follow the batch"
-
     def settle(self, last: Pass) -> Pass:
         """Checks for redelivery, if more than a tombstone follows a partition's newest change.
 

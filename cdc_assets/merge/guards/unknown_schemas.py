@@ -10,8 +10,6 @@ from cdc_assets.merge.plan.outcome import Unwritten
 class UnknownSchemas(Guard):
     """Has the batch planned again, with all schemas of its records."""
 
-    case = Unwritten.case
-
     def judge(self, this: Pass) -> Pass | Unwritten:
         """Returns `Unwritten` if a record has a schema that the plan does not know."""
         return Unwritten() if this.figures.signs["unwritten"] else this

@@ -58,7 +58,6 @@ class BatchObserver:
 
     def __init__(
         self,
-        topic: str,
         ranges: Sequence[OffsetRange],
         asked_at: datetime,
         watched: Watched = _USUAL,
@@ -68,7 +67,6 @@ class BatchObserver:
         """Stores what is to be observed.
 
         Args:
-            topic: of the batch.
             ranges: of the batch.
             asked_at: time that ages are measured against.
             watched: figures beside the usual ones.
@@ -76,7 +74,6 @@ class BatchObserver:
         """
         self._pardoned = pardoned
         self.also = watched
-        self._topic = topic
         self._ranges = ranges
         self._asked_at = asked_at
         self._observed = Observed("batch")
