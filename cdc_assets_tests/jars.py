@@ -29,9 +29,13 @@ _BEGINNING = (1980, 1, 1, 0, 0, 0)
 
 def junit() -> Path:
     """The folder of the one jar that runs tests in Java."""
+    return _installed("junit")
+
+
+def _installed(part: str) -> Path:
     layout = StackLayout(Path(__file__).parents[1] / ".cdc")
-    require_installed(layout, "junit")
-    return layout.jars_of("junit")
+    require_installed(layout, part)
+    return layout.jars_of(part)
 
 
 def sources(jar: Path) -> list[Path]:
@@ -70,7 +74,7 @@ def make(jar: Path) -> None:
             "-Xlint:all,-classfile,-path",
             "-proc:none",
         ]
-        path = [f"{pyspark_jars()}/*"]
+        path = [f"{pyspark_jars()}/*", f"{_installed('spark')}/*"]
         if jar == DECODE_TESTS:
             path += [str(decode.JAR), f"{junit()}/*"]
         given = ["-cp", os.pathsep.join(path), "-d", folder, *map(str, sources(jar))]

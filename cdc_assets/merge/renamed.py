@@ -266,10 +266,10 @@ class Renames:
         )
         plan = self._planner.swap(old, state, published)
         publisher = Publisher(self._spark(), self._config.lake.catalog.name, self._lake, plan)
-        branch = Branch(self._spark(), publisher)
+        branch = Branch(publisher)
         with branch.dropped_on_failure(), translated("publish the new name", plan.where):
             table = sql.table(self._config.lake.catalog.name, old.target)
-            branch.append(self._spark().table(table).limit(0), published.to_properties())
+            branch.write(self._spark().table(table).limit(0), published.to_properties())
         branch.publish()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -12,35 +11,19 @@ from cdc_assets.effects import Moment, hooked
 from cdc_assets.merge import BatchResult, Replicator
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.pipeline import Pipeline
-from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
 SLOW_SECONDS = 3.0
 
 
-def test_what_deleting_takes_is_a_part_of_it(pipeline: Callable[..., Pipeline]) -> None:
-    world, later = made(pipeline), timedelta()
-    replicator = Replicator(world.config, world.spark, clock=lambda: datetime.now(UTC) + later)
-    merged(world, replicator, "c", 1)
-
-    def delays(point: str, moment: Moment) -> None:
-        nonlocal later
-        if (point, moment) == ("spark: delete rows", Moment.AFTER):
-            later = timedelta(minutes=5)
-
-    with hooked(delays):
-        assert merged(world, replicator, "u", 2).latency.count_within(299) == 0
-
-
-@profiles.in_soak
 def test_what_the_last_publish_took_is_a_part_of_it(pipeline: Callable[..., Pipeline]) -> None:
     world = made(pipeline)
     replicator = Replicator(world.config, world.spark)
     merged(world, replicator, "c", 1)
 
     def delays(point: str, moment: Moment) -> None:
-        if (point, moment) == ("spark: append rows", Moment.BEFORE):
+        if (point, moment) == ("spark: publish rows", Moment.BEFORE):
             time.sleep(SLOW_SECONDS)
 
     with hooked(delays):

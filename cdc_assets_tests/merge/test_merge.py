@@ -195,7 +195,9 @@ def test_a_log_without_its_beginning_makes_no_table_unless_that_is_accepted(pipe
     assert names(accepting) == {3: "3", 4: "4"}
 
 
-def test_branches_that_killed_writers_left_are_dropped_by_the_next_publish(pipeline: Make) -> None:
+def test_branches_that_killed_writers_left_are_dropped_by_the_next_batch_with_one(
+    pipeline: Make,
+) -> None:
     made = start(pipeline, event("c", {"id": 1, "name": "a"}, 10, commit=5))
     target = made.entry(TABLE).target
     state = made.lake.state(target)
@@ -207,6 +209,9 @@ def test_branches_that_killed_writers_left_are_dropped_by_the_next_publish(pipel
     assert made.lake.dead_branches(target, OWN_BRANCH) == (), "it may be at work"
 
     made.produce(TABLE, [event("u", {"id": 1, "name": "b"}, 20, commit=15)])
+    made.merge(TABLE)
+    assert made.lake.dead_branches(target, OWN_BRANCH) == (killed,), "one write needs no branch"
+    made.produce(TABLE, [event("t", None, 30, commit=25)])
     made.merge(TABLE)
     assert set(made.lake.branches(target)) == {"main", "of_a_user", "cdc_of_a_user"}
 

@@ -21,7 +21,6 @@ from cdc_assets.lake.carried import Carried
 from cdc_assets.lake.columns import DROPPED, SCHEMA
 from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge.apply.content import require_whole_content
-from cdc_assets.merge.apply.multiset import require_row_ids
 from cdc_assets.merge.guards.moved_keys import moves_keys
 from cdc_assets.merge.plan.choice import choose
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
@@ -159,17 +158,3 @@ def test_columns_that_the_lake_has_dropped_make_content_of_records_with_them_unk
     assert now.forgotten == ("c",)
     with pytest.raises(TerminalError, match="records have c, which the lake has dropped"):
         require_whole_content(now)
-
-
-@pytest.mark.unit
-def test_a_row_without_a_key_goes_only_where_iceberg_tells_equal_rows_apart() -> None:
-    def at(version: int | None) -> BatchPlan:
-        plan = plan_of(ID)
-        assert plan.state is not None
-        return replace(plan, state=replace(plan.state, format_version=version))
-
-    for version in (None, 3):
-        require_row_ids(at(version))
-    with pytest.raises(TerminalError, match="format version 2") as refused:
-        require_row_ids(at(2))
-    assert "cdc-assets reset --table s.public.t" in refused.value.remedy

@@ -177,7 +177,7 @@ def test_whoever_merges_a_busy_table_waits_for_what_is_replayed(pipeline: Make) 
     waited = list[bool]()
 
     def others(point: str, moment: Moment) -> None:
-        if point != "spark: fast-forward main" or moment is not Moment.BEFORE:
+        if point != "spark: publish rows" or moment is not Moment.BEFORE:
             return
         waited.append(book.of(table).yields is not None)
         if not waited[-1]:

@@ -310,7 +310,7 @@ def test_a_table_that_changes_all_the_time_is_swapped_in_all_the_same(pipeline: 
 
     def others(point: str, moment: Moment) -> None:
         nonlocal written, merges
-        if point == "spark: fast-forward main" and moment is Moment.AFTER:
+        if point == "spark: publish rows" and moment is Moment.AFTER:
             written += 1
             assert written < 20, "it follows the log for ever"
             table.produce(TABLE, [made(3, f"n{written}", 100 + 10 * written, "u")])

@@ -200,7 +200,7 @@ def test_a_broken_record_stops_each_table(pipeline: Make) -> None:
     "fault",
     [
         *(Fault(KEEP, how) for how in How),
-        Fault("spark: append rows", How.BEFORE),
+        Fault("spark: publish rows", How.BEFORE),
     ],
     ids=str,
 )

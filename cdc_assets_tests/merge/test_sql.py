@@ -60,20 +60,14 @@ STATEMENTS = {
     "drop_branch": sql.drop_branch("lake", NAME, "cdc_1"),
     "fast_forward": sql.fast_forward("lake", HOSTILE, "cdc_1"),
     "delete_keys": sql.delete_keys(BRANCH, "keys_1", ("id", "at")),
-    "delete_keys_many": sql.delete_keys(BRANCH, "keys_1", ("id",), broadcast=False),
     "delete_keys_or_none": sql.delete_keys(BRANCH, "keys_1", ("topic",), or_none=("topic_id",)),
     "delete_older": sql.delete_older(BRANCH, "00FF"),
     "mark_older": sql.mark_older(BRANCH, "00FF", 1_760_000_000_000_000),
     "create_table_sharded": sql.create_table(
         "lake", NAME, SCHEMA.with_shard("sh`ard"), OWN_COLUMNS, {}
     ),
-    "delete_keys_sharded": sql.delete_keys(BRANCH, "keys_1", ("shard", "id"), shard=SHARD),
     "delete_older_sharded": sql.delete_older(BRANCH, "00FF", SHARD),
     "mark_older_sharded": sql.mark_older(BRANCH, "00FF", None, SHARD),
-    "delete_versions": sql.delete_versions(BRANCH, "keys_1", ("id", "b`c"), current=True),
-    "delete_versions_past": sql.delete_versions(
-        BRANCH, "keys_1", ("id",), current=False, broadcast=False
-    ),
     "end_older": sql.end_older(BRANCH, "00FF", TRUNCATE.literals()),
     "end_older_untold": sql.end_older(
         BRANCH,

@@ -179,7 +179,7 @@ def test_it_is_renamed_wherever_batches_end(pipeline: Make, most: int) -> None:
         pytest.param(Fault("spark: RememberSource", How.BEFORE), marks=profiles.in_soak),
         pytest.param(Fault("spark: DescribeColumns", How.DEATH), marks=profiles.in_soak),
         pytest.param(Fault("spark: RenameColumn", How.DEATH), marks=profiles.in_soak),
-        pytest.param(Fault("spark: fast-forward main", How.DEATH), marks=profiles.in_soak),
+        pytest.param(Fault("spark: publish rows", How.DEATH), marks=profiles.in_soak),
     ],
     ids=str,
 )

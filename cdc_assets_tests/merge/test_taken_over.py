@@ -35,7 +35,7 @@ def test_no_batch_goes_into_a_table_that_another_process_has_begun(
     begun = list[str]()
 
     def others(point: str, moment: Moment) -> None:
-        if (point, moment) == ("spark: fast-forward main", Moment.AFTER) and not begun:
+        if (point, moment) == ("spark: publish rows", Moment.AFTER) and not begun:
             begun.append(anew)
             with hooked(lambda *_: None):
                 second = rebuild_of(table)

@@ -53,7 +53,7 @@ def test_each_range_is_published_by_exactly_one_of_two_writers(
     made.produce(TABLE, changes[:50])
     made.merge(TABLE)
     made.produce(TABLE, changes[50:])
-    both = Together("spark: fast-forward main")
+    both = Together("spark: publish rows")
     with hooked(both):
         merged = merge_at_once(made, TABLE, TABLE)
     assert len(both.came) == 2, "there was no race"

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from cdc_assets.changes.offsets import OffsetRange
+from cdc_assets.errors import TransientError
 from cdc_assets.merge.plan.unmoved import MovedKeysError
-from cdc_assets_tests.faults import Death, Fault, How, faults
+from cdc_assets_tests.faults import Fault, How, faults
 from cdc_assets_tests.merge.altered_source import (
     BIGINT,
     INT,
@@ -68,7 +69,7 @@ def test_a_row_without_a_key_is_found_once_its_decimals_may_be_longer(pipeline: 
     price = Decimal("1.25")
     table = start(pipeline, *(keyless(NUMERIC, "c", price, lsn) for lsn in (10, 20)))
     table.produce(TABLE, [keyless(LONGER, "d", price, 30)])
-    with faults(Fault("spark: create branch", How.DEATH)), pytest.raises(Death):
+    with faults(Fault("spark: publish rows", How.BEFORE)), pytest.raises(TransientError):
         table.merge(TABLE)
     table.merge(TABLE)
     assert table.rows(TABLE) == [{"n": price, "name": "a"}]
@@ -131,7 +132,7 @@ def test_a_value_that_is_left_alone_is_not_taken_from_before_changes_in_the_form
     moved = [keyed(now, "u", 7, PLACEHOLDER, 50)]
     moved += [keyed(now, "u", 1, f"{n}", 60 + n) for n in range(8)]
     table.produce(TABLE, [*older, *(replace(each, partition=1) for each in moved)])
-    with faults(Fault("spark: create branch", How.DEATH)), pytest.raises(Death):
+    with faults(Fault("spark: publish rows", How.BEFORE)), pytest.raises(TransientError):
         table.merge(TABLE)
     table.merge(TABLE)
     assert names(table) == {1: "7", 7: "7"}

@@ -102,7 +102,7 @@ def test_a_session_that_was_lost_takes_what_was_read_with_it(
 ) -> None:
     topic = topic_of(make, MAXWELL)
     topic.send(*(put(table, 1) for table in (ITEMS, NOTES, USERS)))
-    with faults(Fault("spark: append rows", How.BEFORE)) as seen:
+    with faults(Fault("spark: publish rows", How.BEFORE)) as seen:
         assert run(topic, instance_in_memory, ITEMS, NOTES, USERS).success
     assert seen.seen[KEEP] == 2
     assert topic.rows() == {key: [(1, "a")] for key in (ITEMS, NOTES, USERS)}

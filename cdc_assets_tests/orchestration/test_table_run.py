@@ -182,7 +182,7 @@ def test_what_was_published_stays_whatever_becomes_of_telling_it(
     tables.create_topic("public.orders")
     for n in range(1, 8):
         tables.change("orders", "c", n, NOW)
-    broken = Fault("spark: append rows", How.BEFORE)
+    broken = Fault("spark: publish rows", How.BEFORE)
     with faults(broken if point == "failures: write" else Fault(point, How.BEFORE),
                 Fault(point, How.BEFORE, nth=2)):  # fmt: skip
         tables.tail(instance, "orders", hour=THIS_HOUR)
@@ -350,7 +350,7 @@ def test_a_run_waits_for_another_writer_and_ends_its_turn_when_one_asks(
     asked, waited, sleep = list[bool](), list[float](), time.sleep
 
     def asks_amid(point: str, moment: Moment) -> None:
-        if point == "spark: append rows" and moment is Moment.BEFORE:
+        if point == "spark: publish rows" and moment is Moment.BEFORE:
             asked.append(desired.of(orders.table).yields is not None)
             ends = datetime.now(UTC) + timedelta(hours=1)
             desired.put(orders.table, Wish.YIELDS, Wanted(NOW, until=ends))
@@ -381,7 +381,7 @@ def test_a_long_turn_ends_before_its_next_batch_once_its_table_is_paused(
     desired, orders = three_batches(tables)
 
     def pause_amid(point: str, moment: Moment) -> None:
-        if point == "spark: append rows" and moment is Moment.BEFORE:
+        if point == "spark: publish rows" and moment is Moment.BEFORE:
             desired.put(orders.table, Wish.PAUSED, Wanted(NOW))
 
     with hooked(pause_amid):

@@ -88,7 +88,7 @@ def changing_meanwhile(
             )
             database.execute("DELETE FROM ledger WHERE id = 100001")
             merge(database, beside)
-            meanwhile["spark: create branch", Moment.BEFORE] = before_putting
+            meanwhile["spark: publish rows", Moment.BEFORE] = before_putting
 
         def before_putting() -> None:
             database.execute(

@@ -6,7 +6,8 @@
 4. Merge. A batch that turns out too short is planned again, longer.
 5. Write the side table: set it back to the snapshot that belongs to the published state, if
    another attempt has left something on it, and append. Nothing in it counts yet.
-6. Write the branch. Its last snapshot names the offsets, the attempt and the side snapshot.
+6. Write the branch. Its last snapshot names the offsets, the attempt and the side snapshot. A
+   batch of one write goes to ``main`` instead, if that is still at the head that was looked at.
 7. Check the branch and move ``main`` to it. If the reply is lost, look for the attempt.
 8. Drop the branch.
 """
@@ -104,12 +105,11 @@ class Attempt:
 
     def _publish(self, plan: Plan, merged: Merged, published: Published) -> Life[Outcome]:
         publisher = Publisher(self.world, self.protocol, self.number)
-        is_out = yield from publisher.publish(plan, merged, published)  # 5, 6, 7
+        is_out = yield from publisher.publish(plan, merged, published)  # 5 to 8
         if is_out and not self.protocol.offsets_with_rows:
             yield from effect("store offsets", lambda: self._store_offsets(plan))
         if is_out and self.order.kind is Kind.QUARANTINE:
             yield from self._remove_from_quarantine(merged)
-        yield from publisher.drop()  # 8
         return Outcome.PUBLISHED if is_out else Outcome.CONFLICT
 
     # ── 1. look, make ────────────────────────────────────────────────────────────────────

@@ -107,16 +107,13 @@ class Keyed:
         def truncate(there: Rows) -> Rows:
             return self._kept(there, after.truncated)
 
-        def delete(there: Rows) -> Rows:
-            return {key: held for key, held in there.items() if key not in touched}
-
-        def append(there: Rows) -> Rows:
+        def write(there: Rows) -> Rows:
+            if way is not Way.APPEND:
+                there = {key: held for key, held in there.items() if key not in touched}
             twice = {("there twice", *key): there[key] for key in there.keys() & rows.keys()}
             return {**there, **rows, **twice}
 
-        writes = [Write("append rows", "append", append)]
-        if way is not Way.APPEND:
-            writes.insert(0, Write("delete keys", "delete", delete))
+        writes = [Write("write rows", "overwrite", write)]
         if truncates:
             writes.insert(0, Write("truncate", "delete", truncate))
         return tuple(writes)

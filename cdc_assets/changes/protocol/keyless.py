@@ -79,15 +79,10 @@ def _writes(rows: Rows, after: KeylessMerger, *, truncates: bool) -> tuple[Write
     def truncate(_: Rows) -> Rows:
         return {}
 
-    def delete(there: Rows) -> Rows:
-        return Counter(dict(there)) - missing
+    def write(there: Rows) -> Rows:
+        return Counter(dict(there)) - missing + surplus
 
-    def append(there: Rows) -> Rows:
-        return Counter(dict(there)) + surplus
-
-    writes = [Write("append rows", "append", append)]
-    if missing:
-        writes.insert(0, Write("delete rows", "delete", delete))
+    writes = [Write("write rows", "overwrite", write)]
     if truncates:
         writes.insert(0, Write("truncate", "delete", truncate))
     return tuple(writes)

@@ -25,7 +25,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One commit on the branch, relative to its present head."""
+    """One commit, relative to the present head of what it goes to."""
 
     name: str
     operation: str
@@ -57,7 +57,7 @@ class Merged:
 
     Attributes:
         way: how the batch is applied.
-        writes: on the branch, in order; the last one is always an append.
+        writes: in order; several go to a branch, one to ``main``.
         entries: new entries of the side table. The writer fills in their attempt.
         applied: highest position of each partition, this batch included.
         highest_delete: highest position of all remembered deletes.

@@ -43,21 +43,25 @@ class Publisher:
             EffectError: if it was not published, or if that is unknown.
         """
         head, writes = plan.view.head, merged.writes
+        if merged.entries:  # 5
+            entries = frozenset(replace(e, attempt=self.number) for e in merged.entries)
+            side = yield from self._write_side(plan, entries)
+            if side is None:
+                return False
+            published = replace(published, side=side)
+        if len(writes) == 1:
+            return (yield from self._publish_at_once(head, writes[0], published))
         try:
-            if merged.entries:  # 5
-                entries = frozenset(replace(e, attempt=self.number) for e in merged.entries)
-                side = yield from self._write_side(plan, entries)
-                if side is None:
-                    return False
-                published = replace(published, side=side)
             yield from self._write_branch(self.branch, head, writes, published)  # 6
         except EffectError:
             yield from self.drop()
             raise
-        return (yield from self._move_main(plan, writes, published))  # 7
+        is_out = yield from self._move_main(plan, writes, published)  # 7
+        yield from self.drop()
+        return is_out
 
     def drop(self) -> Life[None]:
-        """Drops the branch (step 8); failing to drop it is harmless."""
+        """Drops the branch; failing to drop it is harmless."""
         table = made(self.world)
         try:
             yield from effect("drop branch", lambda: table.snapshots.drop(self.branch))
@@ -80,7 +84,42 @@ class Publisher:
         is_ours = made.parent == head or not self.protocol.side_conflicts
         return made.id if is_ours or not as_published else None
 
-    # ── 6, 7, 8. branch ──────────────────────────────────────────────────────────────────
+    # ── 6, 7. ``main`` at once, or a branch ────────────────────────────────────────────────
+
+    def _publish_at_once(self, head: int | None, write: Write, published: Published) -> Life[bool]:
+        """Commits the only write to ``main``, if that is at this head; looks for a lost reply."""
+        snapshots = made(self.world).snapshots
+
+        def commit() -> None:
+            snapshots.append_to_main(write.operation, write.change, published)
+
+        def commit_at_head() -> None:
+            if self.protocol.commits_on_planned_head:
+                snapshots.require_main(head)
+            commit()
+
+        try:
+            yield from effect("publish rows", commit_at_head)
+        except RefusedError:
+            return False
+        except EffectError:
+            if self.protocol.looks_after_lost_reply:
+                yield from self._require_published()
+            else:
+                yield from effect("publish rows", commit)
+        return True
+
+    def _require_published(self) -> Life[None]:
+        """Looks for the attempt once a reply is lost.
+
+        Raises:
+            EffectError: if it was not published.
+        """
+        snapshots = made(self.world).snapshots
+        was = yield from effect("look for attempt", lambda: snapshots.has_attempt(self.number))
+        if not was:
+            msg = "it was not published"
+            raise EffectError(msg)
 
     def _write_branch(
         self, branch: str, head: int | None, writes: Sequence[Write], published: Published
@@ -111,10 +150,7 @@ class Publisher:
                 yield from self._write_branch(f"{branch}_again", head, writes, published)
                 yield from effect("fast-forward", lambda: snapshots.fast_forward(f"{branch}_again"))
                 return True
-            if not (
-                yield from effect("look for attempt", lambda: snapshots.has_attempt(self.number))
-            ):
-                raise
+            yield from self._require_published()
         return True
 
     def _is_built(

@@ -23,6 +23,8 @@ class Protocol:
         looks_after_lost_reply: a lost reply is checked; otherwise the same writes are made again on
             the new head.
         looks_before_publish: the branch is checked before ``main`` is moved to it.
+        commits_on_planned_head: a batch of one write is committed only while ``main`` is where the
+            plan saw it; otherwise wherever ``main`` is.
         moves_main_forward_only: otherwise ``main`` is set to the branch, wherever ``main`` is.
         offsets_with_rows: offsets are in the snapshot that completes their rows; otherwise they are
             stored after it.
@@ -45,6 +47,7 @@ class Protocol:
     whole_moves: bool = True
     looks_after_lost_reply: bool = True
     looks_before_publish: bool = True
+    commits_on_planned_head: bool = True
     moves_main_forward_only: bool = True
     offsets_with_rows: bool = True
     compares_with_table: bool = True

@@ -27,7 +27,7 @@ class Snapshot(Generic[Content]):
     Attributes:
         id: unique in the lake.
         parent: the snapshot that it was made on; None for the first.
-        operation: ``append``, ``delete``, or `REPLACE`.
+        operation: ``append``, ``overwrite``, ``delete``, or `REPLACE`.
         content: the rows.
         published: our state in its summary.
     """
@@ -82,12 +82,25 @@ class Table(Generic[Content]):
         return any(each is not None and each.attempt == attempt for each in ours)
 
     def append_to_main(
-        self, operation: str, change: Callable[[Content], Content]
+        self,
+        operation: str,
+        change: Callable[[Content], Content],
+        published: Published | None = None,
     ) -> Snapshot[Content]:
         """Commits to ``main``, wherever it is."""
-        made = self._make(self.main, operation, change, None)
+        made = self._make(self.main, operation, change, published)
         self.main = made.id
         return made
+
+    def require_main(self, head: int | None) -> None:
+        """Requires that ``main`` is at this snapshot.
+
+        Raises:
+            RefusedError: if it is not.
+        """
+        if self.main != head:
+            msg = f"main is not at {head}"
+            raise RefusedError(msg)
 
     def compact(self) -> None:
         """Rewrites the files of ``main``; its rows stay."""

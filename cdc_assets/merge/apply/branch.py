@@ -1,41 +1,43 @@
-"""The branch that a batch is built up on: every write of a batch goes through here."""
+"""The writes of a batch: every one goes through here, and all become visible at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_assets.changes.names import Shard
 from cdc_assets.effects import effect
 from cdc_assets.errors import UnreachableError
 from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.plan.parts import Truncate
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.statements.joins import BROADCAST_KEYS
-from cdc_assets.merge.statements.over import run_over
-from cdc_assets.merge.statements.writing import snapshot_writer
+from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.writing import PLACE, Target, snapshot_writer, write_changes
+from cdc_assets.merge.tables.known import lake_table
 from cdc_assets.schema.types import Column
 
 
 class Branch:
-    """The branch of one batch, opened by the first write.
+    """The branch of one batch, opened by the first write unless that is the only one.
+
+    A write that is the only one goes to ``main`` itself, by a commit that is refused if ``main``
+    is no longer where the plan saw it. So most batches need no branch.
 
     Attributes:
         publisher: of the batch.
-        shard: the shard whose rows are written; None if the table has no shards.
+        require: checks once more whether the batch may become visible, when all of it was read.
     """
 
-    def __init__(
-        self, spark: SparkSession, publisher: Publisher, shard: Shard | None = None
-    ) -> None:
-        self._spark = spark
-        self.shard = shard
+    def __init__(self, publisher: Publisher, require: Callable[[], None] = lambda: None) -> None:
+        self._plan = publisher.plan
         self._identifier: str | None = None
         self._statements = 0
+        self._is_published = False
         self.publisher = publisher
+        self.require = require
 
     @property
     def identifier(self) -> str | None:
@@ -44,12 +46,11 @@ class Branch:
 
     def truncate(self, at: Truncate, *, keep_deleted: bool) -> None:
         """Deletes, or marks, all rows older than a truncate."""
+        shard = self._plan.entry.shard
         if keep_deleted:
-            self._run(
-                "truncate", sql.mark_older(self._open(), at.position, at.at_micros, self.shard)
-            )
+            self._run("truncate", sql.mark_older(self._open(), at.position, at.at_micros, shard))
         else:
-            self._run("truncate", sql.delete_older(self._open(), at.position, self.shard))
+            self._run("truncate", sql.delete_older(self._open(), at.position, shard))
 
     def fill(self, columns: Sequence[Column]) -> None:
         """Gives all rows the values that columns were added with."""
@@ -58,59 +59,82 @@ class Branch:
             for each in columns
             if each.existing and each.existing.text is not None
         }
-        self._run("fill columns", sql.fill(self._open(), values, self.shard))
-
-    def delete_keys(self, changes: DataFrame, key: tuple[str, ...], count: int) -> None:
-        """Deletes the rows of the keys of these changes (``count`` of them)."""
-        keys = changes.select(*(F.col("key").getField(name).alias(name) for name in key))
-        self._delete(keys, key, broadcast=count <= BROADCAST_KEYS)
-
-    def delete_versions(
-        self, versions: DataFrame, key: tuple[str, ...], count: int, *, current: bool
-    ) -> None:
-        """Deletes these versions of a history (``key position``), current ones or others."""
-        names = (F.col("key").getField(name).alias(name) for name in key)
-        wanted = versions.select(*names, F.col("position").alias(sql.POSITION))
-        target, broadcast = self._open(), count <= BROADCAST_KEYS
-        self._run_over(
-            wanted,
-            lambda view: sql.delete_versions(
-                target, view, key, current=current, broadcast=broadcast
-            ),
-        )
+        self._run("fill columns", sql.fill(self._open(), values, self._plan.entry.shard))
 
     def end_older(self, position: str, ended: Mapping[str, tuple[str, str]]) -> None:
         """Ends the current versions of a history that a truncate removes: see `sql.end_older`."""
         self._run("truncate", sql.end_older(self._open(), position, ended))
 
-    def delete_rows(self, ids: DataFrame, count: int) -> None:
-        """Deletes rows by Iceberg's row id (``_row_id``)."""
-        self._delete(ids.select(sql.ROW_ID), (sql.ROW_ID,), broadcast=count <= BROADCAST_KEYS)
+    def rows(self) -> DataFrame:
+        """Returns the table's rows as the batch has left them so far."""
+        of = self.publisher
+        return lake_table(of.spark, of.catalog, self._plan, self.identifier)
 
-    def append(self, rows: DataFrame, properties: Mapping[str, str]) -> None:
-        """Appends rows; the properties go into the snapshot that this makes."""
-        writer = snapshot_writer(rows, self._open(), properties)
+    def places(self, keys: DataFrame, count: int) -> DataFrame | None:
+        """Returns the places of the rows with these keys (column ``key``; ``count`` of them)."""
+        names = self._plan.schema.key
+        wanted = keys.select(*(F.col("key").getField(name).alias(name) for name in names))
+        return self._places(self.rows(), wanted, names, count)
+
+    def places_of_versions(
+        self, versions: DataFrame, count: int, *, current: bool
+    ) -> DataFrame | None:
+        """Returns the places of these versions of a history (``key position``), current or not."""
+        key = self._plan.schema.key
+        names = (F.col("key").getField(name).alias(name) for name in key)
+        wanted = versions.select(*names, F.col("position").alias(sql.POSITION))
+        rows = self.rows().where(F.col(sql.CURRENT) == F.lit(current))
+        return self._places(rows, wanted, (*key, sql.POSITION), count)
+
+    def write(
+        self, rows: DataFrame, properties: Mapping[str, str], gone: DataFrame | None = None
+    ) -> None:
+        """Adds rows, and removes others.
+
+        Args:
+            rows: that are added.
+            properties: of the snapshot that this makes; empty if more is written after it.
+            gone: `PLACE` of the rows that are removed, as the batch has left them so far.
+
+        Raises:
+            ConflictError, OutcomeUnknownError: of `Publisher.at_once`, if this is the only write.
+        """
+        of, plan = self.publisher, self._plan
+        target = Target(of.catalog, plan.entry.target, plan.head)
+        if self.publishes(properties):
+            self.require()
+            of.at_once(lambda: write_changes(rows, gone, target, properties))
+            self._is_published = True
+            return
+        self._open()
         self._statements += 1
-        with effect("spark: append rows"):
-            writer.append()
+        with effect("spark: write rows"):
+            write_changes(rows, gone, replace(target, branch=plan.branch), properties)
+        if properties:
+            self.require()
+
+    def publishes(self, properties: Mapping[str, str]) -> bool:
+        """Returns whether a write with these properties would be the only one, and publish."""
+        return bool(properties) and self._identifier is None
 
     def overwrite(self, rows: DataFrame, properties: Mapping[str, str]) -> None:
-        """Puts rows in the place of all of the shard that are there; properties as for `append`."""
+        """Puts rows in the place of all of the shard that are there; properties as for `write`."""
         writer = snapshot_writer(rows, self._open(), properties)
         self._statements += 1
         with effect("spark: overwrite rows"):
-            writer.overwrite(F.expr(sql.of_shard(self.shard)))
+            writer.overwrite(F.expr(sql.of_shard(self._plan.entry.shard)))
 
     def publish(self) -> None:
-        """Makes the branch visible, and drops it."""
-        self.publisher.publish(self._statements)
-        self.publisher.close_branch()
+        """Makes the branch visible, and drops it; does nothing if there is none."""
+        if not self._is_published:
+            self.publisher.publish(self._statements)
+            self.publisher.close_branch()
 
     @contextmanager
     def dropped_on_failure(self) -> Generator[None]:
         """Drops the branch if the block fails and there is one.
 
-        If Spark cannot be reached it stays, and the next publish finds and drops it.
+        If Spark cannot be reached it stays, and upkeep finds and drops it.
         """
         try:
             yield
@@ -126,19 +150,18 @@ class Branch:
             self._identifier = self.publisher.open_branch()
         return self._identifier
 
-    def _delete(self, keys: DataFrame, names: tuple[str, ...], *, broadcast: bool) -> None:
-        target, shard = self._open(), self.shard
-        self._run_over(
-            keys,
-            lambda view: sql.delete_keys(target, view, names, broadcast=broadcast, shard=shard),
-        )
-
-    def _run_over(self, rows: DataFrame, statement: Callable[[str], str]) -> None:
-        self._statements += 1
-        with effect("spark: delete rows"):
-            run_over(self._spark, rows, statement)
+    def _places(
+        self, rows: DataFrame, wanted: DataFrame, names: Sequence[str], count: int
+    ) -> DataFrame | None:
+        if self._plan.head is None and self.identifier is None:
+            return None
+        quoted = [sql.quote(name) for name in names]
+        keys = sent(wanted, count)
+        table = rows.select(*PLACE, *quoted)
+        same = [table[name] == keys[name] for name in quoted]
+        return table.join(keys, same, "left_semi").select(*PLACE)
 
     def _run(self, name: str, statement: str) -> None:
         self._statements += 1
         with effect(f"spark: {name}"):
-            self._spark.sql(statement)
+            self.publisher.spark.sql(statement)

@@ -81,8 +81,8 @@ class ChangeLogTable:
 
     def write(self, new: DataFrame, branch: Branch, properties: dict[str, str]) -> None:
         """Appends the new changes."""
-        with self._steps.step("append rows"):
-            branch.append(self._rows(new).sortWithinPartitions(sql.POSITION), properties)
+        with self._steps.step("write rows", publishes=branch.publishes(properties)):
+            branch.write(self._rows(new).sortWithinPartitions(sql.POSITION), properties)
 
     # ── what is there ────────────────────────────────────────────────────────────────────
 

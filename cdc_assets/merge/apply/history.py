@@ -148,22 +148,25 @@ class HistoryTable:
                 lone = lone.unionByName(all_keys)
             return self._ends.remember(lone, self._plan.attempt)
 
-    def delete(self, resolved: Resolved, branch: Branch) -> None:
-        """Deletes the versions that have changed, or are none any more."""
+    def write(self, resolved: Resolved, branch: Branch, properties: Mapping[str, str]) -> None:
+        """Adds the new versions, and replaces or removes those that have changed."""
+        rows = resolved.versions.where("is_new OR is_changed")
+        with self._steps.step("write rows", publishes=branch.publishes(properties)):
+            gone = self._places(resolved, branch)
+            branch.write(fold.as_rows(rows, self._plan.schema.names), properties, gone)
+
+    def _places(self, resolved: Resolved, branch: Branch) -> DataFrame | None:
+        """Returns the places of the versions that have changed, or are none any more."""
         changed = resolved.versions.where("is_changed").select("key", "position", "held")
         if resolved.gone is not None:
             changed = changed.unionByName(resolved.gone)
-        with self._steps.step("delete versions"):
-            for name, current in (("current", True), ("past", False)):
-                if count := resolved.counts.get(name):
-                    mine = changed.where(F.col("held.is_current") == current)
-                    branch.delete_versions(mine, self._plan.schema.key, count, current=current)
-
-    def append(self, resolved: Resolved, branch: Branch, properties: Mapping[str, str]) -> None:
-        """Appends the changed versions in their new state, and the new ones."""
-        rows = resolved.versions.where("is_new OR is_changed")
-        with self._steps.step("append versions"):
-            branch.append(fold.as_rows(rows, self._plan.schema.names), properties)
+        found = list[DataFrame]()
+        for name, current in (("current", True), ("past", False)):
+            if count := resolved.counts.get(name):
+                mine = changed.where(F.col("held.is_current") == current)
+                places = branch.places_of_versions(mine, count, current=current)
+                found += [] if places is None else [places]
+        return reduce(DataFrame.unionByName, found) if found else None
 
     # ── 1. what is new ───────────────────────────────────────────────────────────────────
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -16,7 +17,7 @@ from cdc_assets.merge.fold.newest import (
     completed,
     left_alone,
     newest_by_key,
-    only_newer,
+    not_newer,
     set_values,
 )
 from cdc_assets.merge.fold.read_rows import is_below
@@ -27,6 +28,7 @@ from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import released_after
+from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.merge.tables.known import Known
@@ -126,29 +128,38 @@ class KeyedTable:
             apply: the choice of `choose`.
             branch: of the batch, with all that was written before.
         """
-        guarded = apply is Apply.GUARDED
+        guarded, newest = apply is Apply.GUARDED, folded.frame
         if not guarded and not folded.partial:
-            yield Resolved(folded.frame, folded.keys)
+            yield Resolved(newest, folded.keys)
             return
-        newest = folded.frame
-        wanted = newest if guarded else newest.where("partial")
+        wanted = newest.where(self._may_be_old(branch) if guarded else F.col("partial"))
+        count = folded.keys if guarded else folded.partial
         with self._steps.step("look up"):
-            count = folded.keys if guarded else folded.partial
             rows = self._known.rows(wanted, branch.identifier, count=count).persist()
         with released_after(rows.unpersist), self._steps.step("look up"):
-            final, positions = newest, rows.select("known_key", "known_position")
+            positions, old = rows.select("known_key", "known_position"), 0
             if guarded:
-                positions = self._known.positions(newest, rows)
-                final = only_newer(newest, positions, count)
-            if folded.partial:
-                final = self._whole(changes(), final, positions, rows, count)
+                positions = self._known.positions(wanted, rows)
+                stale = pinned(not_newer(wanted, positions, count))
+                if old := stale.count():
+                    same = newest["key"] == stale["stale"]
+                    newest = newest.join(sent(stale, old), same, "left_anti")
+            if not folded.partial:
+                resolved = Resolved(newest, folded.keys - old)
             else:
-                final = final.withColumn("incomplete", F.lit(False))
-            final = pinned(final)
-            counts = final.groupBy("incomplete").count().collect()
-        kept = {row["incomplete"]: row["count"] for row in counts}
-        lost = final.where("incomplete") if kept.get(True) else None
-        yield Resolved(final.where("NOT incomplete"), kept.get(False, 0), lost)
+                final = pinned(self._whole(changes(), newest, positions, rows, count))
+                counts = final.groupBy("incomplete").count().collect()
+                kept = {row["incomplete"]: row["count"] for row in counts}
+                lost = final.where("incomplete") if kept.get(True) else None
+                resolved = Resolved(final.where("NOT incomplete"), kept.get(False, 0), lost)
+        yield resolved
+
+    def _may_be_old(self, branch: Branch) -> Expression:
+        """Returns whether the table may have a change as new as this one, or must complete it."""
+        if branch.identifier is not None or self._rekeyed:
+            return F.lit(True)
+        highest = max(self._plan.applied_before(range(self._plan.partitions)).values(), default="")
+        return (F.col("position") <= F.lit(bytes.fromhex(highest))) | F.col("partial")
 
     def remember(self, resolved: Resolved, folded: Folded) -> SideMark | None:
         """Remembers the deletes; returns None if there are none to remember."""
@@ -158,16 +169,15 @@ class KeyedTable:
             deletes, plan = resolved.final.where("op = 'd'"), self._plan
             return self._tombstones.remember(deletes, plan.attempt, plan.forgettable)
 
-    def delete(self, resolved: Resolved, apply: Apply, branch: Branch) -> None:
-        """Deletes the rows of the keys that are written."""
-        if apply is not Apply.APPEND:
-            with self._steps.step("delete keys"):
-                branch.delete_keys(resolved.final, self._plan.schema.key, resolved.kept)
-
-    def append(self, resolved: Resolved, branch: Branch, properties: Mapping[str, str]) -> None:
-        """Appends the keys' rows in their new state."""
-        with self._steps.step("append rows"):
-            branch.append(self._rows(resolved.final), properties)
+    def write(
+        self, resolved: Resolved, apply: Apply, branch: Branch, properties: Mapping[str, str]
+    ) -> None:
+        """Puts the keys' rows in their new state in the place of those that are there."""
+        with self._steps.step("write rows", publishes=branch.publishes(properties)):
+            gone = None
+            if apply is not Apply.APPEND:
+                gone = branch.places(resolved.final, resolved.kept)
+            branch.write(self._rows(resolved.final), properties, gone)
 
     def _rows(self, final: DataFrame) -> DataFrame:
         soft, is_delete = self._plan.soft, F.col("op") == "d"

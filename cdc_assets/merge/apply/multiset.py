@@ -1,8 +1,8 @@
 """Applies a batch to a keyless table: counts by how many each row of the multiset changes.
 
 A create adds one copy of its row, a delete removes one of the row before it, an update does both.
-The changes of one row are added up: a surplus is appended, a deficit deleted by Iceberg's row id
-(``_row_id``, format version 3), so that of two equal rows one stays.
+The changes of one row are added up: a surplus is appended, a deficit removed by the places of rows
+in their files, so that of two equal rows one stays.
 
 Adding up is not idempotent, so each event must count once:
 
@@ -37,16 +37,13 @@ from cdc_assets.merge.statements.failures import released_after
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.statements.steps import Steps
-from cdc_assets.merge.tables.known import lake_table
+from cdc_assets.merge.statements.writing import PLACE
 from cdc_assets.merge.tables.ledger import EVENT, Ledger
 
 _KEPT: Final = (
     "op", "partition", "offset", "ts", "told_ms", "position", "at", "ordinal", "is_numbered",
     "content", "row", "old_row",
 )  # fmt: skip
-
-_ROW_IDS_SINCE: Final = 3
-"""The format version of Iceberg from which on rows have ids."""
 
 
 class MissingRowError(RejectedRecordError):
@@ -67,6 +64,19 @@ class Counted:
 
     frame: DataFrame
     repeated: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a batch changes of the table's rows.
+
+    Attributes:
+        missing: ``row n position ts``: rows that are added, and how often.
+        gone: `PLACE` of those that are removed; None for none.
+    """
+
+    missing: DataFrame
+    gone: DataFrame | None
 
 
 def events(changes: DataFrame, plan: BatchPlan) -> DataFrame:
@@ -94,26 +104,6 @@ def snapshot_start(read: str) -> str:
     """
     first = int(without_offset(read) + "0" * NUMBER_DIGITS, 16)
     return f"{first - 1:0{len(read)}X}"
-
-
-def require_row_ids(plan: BatchPlan) -> None:
-    """Checks that Iceberg tells equal rows of the table apart, of which one is to be deleted.
-
-    Raises:
-        TerminalError: if it does not.
-    """
-    version = plan.state.format_version if plan.state else None
-    if version is not None and version < _ROW_IDS_SINCE:
-        what = (
-            "a row of a table without a key is to be deleted, and nothing tells equal rows apart "
-            f"in the lake's table, which has format version {version}"
-        )
-        table = plan.entry.table
-        remedy = (
-            f"set lake.format_version: 3, and: cdc-assets reset --table {table}; or name a key "
-            f"(tables.{table.qualified}.primary_key), and: cdc-assets rebuild {table}"
-        )
-        raise TerminalError(what, where=f"table={plan.entry.table}", remedy=remedy)
 
 
 def highest_read(frame: DataFrame) -> str:
@@ -178,8 +168,8 @@ class CountedTable:
             return self._ledger.record(streamed, self._plan.attempt, self._committed)
 
     @contextmanager
-    def surplus_deleted(self, counted: DataFrame, branch: Branch) -> Iterator[DataFrame]:
-        """Deletes surplus rows; yields the missing rows, to be appended within the block.
+    def changed(self, counted: DataFrame, branch: Branch) -> Iterator[Changed]:
+        """Yields the missing rows and the places of surplus ones, to be used within the block.
 
         Raises:
             MissingRowError: if a row to be deleted does not exist.
@@ -190,39 +180,37 @@ class CountedTable:
             surplus = net.where("n < 0")
             with self._steps.step("count rows"):
                 due = surplus.agg(F.sum("n").alias("n")).collect()[0]["n"]
-            if due:
-                self._delete(surplus, -due, counted, branch)
-            yield net.where("n > 0")
+            gone = self._places(surplus, -due, counted, branch) if due else None
+            yield Changed(net.where("n > 0"), gone)
 
-    def append(self, missing: DataFrame, branch: Branch, properties: Mapping[str, str]) -> None:
-        """Appends rows, each as often as it is missing."""
-        with self._steps.step("append rows"):
-            branch.append(self._rows(missing), properties)
+    def write(self, changed: Changed, branch: Branch, properties: Mapping[str, str]) -> None:
+        """Adds rows, each as often as it is missing, and removes surplus ones."""
+        with self._steps.step("write rows", publishes=branch.publishes(properties)):
+            branch.write(self._rows(changed.missing), properties, changed.gone)
 
-    def _delete(self, surplus: DataFrame, due: int, counted: DataFrame, branch: Branch) -> None:
-        require_row_ids(self._plan)
+    def _places(
+        self, surplus: DataFrame, due: int, counted: DataFrame, branch: Branch
+    ) -> DataFrame:
         with self._steps.step("look up"):
-            found = pinned(self._found(surplus, due, branch.identifier))
+            found = pinned(self._found(surplus, due, branch))
             there = found.count()
         if there != due:
             raise self._missing(surplus, found, counted, due - there)
-        with self._steps.step("delete rows"):
-            branch.delete_rows(found, due)
+        return found.select(*PLACE)
 
-    def _found(self, surplus: DataFrame, due: int, branch: str | None) -> DataFrame:
-        """Returns ``_row_id`` and ``row`` of the lake's surplus rows, the oldest of equal ones."""
+    def _found(self, surplus: DataFrame, due: int, branch: Branch) -> DataFrame:
+        """Returns place and ``row`` of the lake's surplus rows, the oldest of equal ones."""
         names = self._plan.schema.names
-        rows = lake_table(self._spark, self._catalog, self._plan, branch)
-        table = rows.select(
-            F.col(sql.ROW_ID),
+        table = branch.rows().select(
+            *PLACE,
             F.col(sql.POSITION),
             F.struct(*(F.col(sql.quote(name)) for name in names)).alias("row"),
         )
         wanted = sent(surplus.select(F.col("row").alias("wanted"), "n"), due, len(names))
         mine = table.join(wanted, table["row"] == wanted["wanted"])
-        oldest = Window.partitionBy("row").orderBy(sql.POSITION, sql.ROW_ID)
+        oldest = Window.partitionBy("row").orderBy(sql.POSITION, "_file", "_pos")
         ranked = mine.withColumn("nth", F.row_number().over(oldest))
-        return ranked.where("nth <= -n").select(sql.ROW_ID, "row")
+        return ranked.where("nth <= -n").select(*PLACE, "row")
 
     def _rows(self, missing: DataFrame) -> DataFrame:
         copies = missing.withColumn("copy", F.explode(F.sequence(F.lit(1), F.col("n"))))

@@ -1,5 +1,9 @@
 """Makes a finished batch visible: all of it or nothing, and by one writer only.
 
+A batch of one write is that write's commit to ``main`` (`at_once`): it carries the snapshot
+properties, as in step 2, and is refused once ``main`` has left the head that the plan was made on.
+If its reply is lost, step 4 follows. A batch of several writes is built up first:
+
 1. `open_branch`: a branch from the head of ``main`` that the plan was made on. Everything is
    written there; readers of ``main`` see none of it.
 2. The last write on the branch carries the snapshot properties: offsets are stored in the
@@ -19,6 +23,7 @@ another (`cdc_assets.lake.references`). Elsewhere Spark does it, statement by st
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
@@ -34,19 +39,39 @@ _log = logging.getLogger(__name__)
 
 
 class Publisher:
-    """Branch handling for one batch."""
+    """Publishing of one batch.
+
+    Attributes:
+        spark: the session.
+        catalog: name of the lake's catalog.
+        plan: of the batch.
+    """
 
     def __init__(self, spark: SparkSession, catalog: str, lake: Lake, plan: BatchPlan) -> None:
-        self._spark = spark
-        self._catalog = catalog
+        self.spark = spark
+        self.catalog = catalog
+        self.plan = plan
         self._lake = lake
-        self._plan = plan
         self._is_closed = False
         self._dead: tuple[str, ...] | None = None
 
+    def at_once(self, write: Callable[[], None]) -> None:
+        """Publishes a batch by its only write, which Iceberg refuses if ``main`` has moved.
+
+        Raises:
+            ConflictError: if it has; nothing was published.
+            OutcomeUnknownError: if neither the reply nor the table could be read.
+        """
+        self._is_closed = True
+        try:
+            with translated("publish", self.plan.where), effect("spark: publish rows"):
+                write()
+        except TransientError as failed:
+            self._look(failed)
+
     def open_branch(self) -> str:
         """Does step 1; returns the branch as a table identifier for SQL."""
-        plan = self._plan
+        plan = self.plan
         target = plan.entry.target
         if plan.head is not None and self._lake.moves_branches:
             self._lake.make_branch(target, plan.branch, plan.head)
@@ -54,9 +79,9 @@ class Publisher:
             with translated("create branch", plan.where):
                 self._run(
                     "create branch",
-                    sql.create_branch(self._catalog, target, plan.branch, plan.head),
+                    sql.create_branch(self.catalog, target, plan.branch, plan.head),
                 )
-        return sql.table(self._catalog, plan.entry.target, plan.branch)
+        return sql.table(self.catalog, plan.entry.target, plan.branch)
 
     def publish(self, statements: int) -> None:
         """Does steps 3 and 4.
@@ -68,7 +93,7 @@ class Publisher:
             ConflictError: if ``main`` has moved; nothing was published.
             OutcomeUnknownError: if neither the reply nor the table could be read.
         """
-        plan = self._plan
+        plan = self.plan
         target, branch = plan.entry.target, plan.branch
         snapshots = statements + (plan.head is None)  # a branch from nothing begins with one
         built = Built(branch, plan.head, plan.attempt, snapshots)
@@ -83,7 +108,7 @@ class Publisher:
             raise ConflictError(what, where=plan.where, remedy=remedy)
         try:
             with translated("publish", plan.where):
-                self._run("fast-forward main", sql.fast_forward(self._catalog, target, branch))
+                self._run("fast-forward main", sql.fast_forward(self.catalog, target, branch))
             self._dead = dead
         except ConflictError:
             self.close_branch()
@@ -97,7 +122,7 @@ class Publisher:
         A conflict may be with this attempt itself, as anything between may send a request twice.
         """
         try:
-            self._lake.publish(self._plan.entry.target, built, OWN_BRANCH)
+            self._lake.publish(self.plan.entry.target, built, OWN_BRANCH)
         except TransientError as failed:
             self._look(failed)
         self._is_closed = True
@@ -106,7 +131,7 @@ class Publisher:
         """Does step 5. Failing to drop a branch is harmless and only logged."""
         if self._is_closed:
             return
-        plan = self._plan
+        plan = self.plan
         try:
             dead = self._dead
             if dead is None:  # not published, or the reply was lost
@@ -114,12 +139,12 @@ class Publisher:
             with translated("drop branch", plan.where):
                 for branch in dict.fromkeys((plan.branch, *dead)):
                     name = plan.entry.target
-                    self._run("drop branch", sql.drop_branch(self._catalog, name, branch))
+                    self._run("drop branch", sql.drop_branch(self.catalog, name, branch))
         except TransientError as error:
             _log.warning("branch %s was left behind: %s", plan.branch, error)
 
     def _look(self, lost: CdcError) -> None:
-        plan = self._plan
+        plan = self.plan
         try:
             published = self._lake.has_attempt(plan.entry.target, plan.attempt)
         except CdcError as error:
@@ -133,4 +158,4 @@ class Publisher:
 
     def _run(self, name: str, statement: str) -> None:
         with effect(f"spark: {name}"):
-            self._spark.sql(statement)
+            self.spark.sql(statement)

@@ -54,8 +54,8 @@ def publish_count(
         others=plan.state.others if plan.state else {},
     )
     publisher = Publisher(spark(), catalog, lake, plan)
-    branch = Branch(spark(), publisher, entry.shard)
+    branch = Branch(publisher)
     with branch.dropped_on_failure(), translated("publish the count", plan.where):
         nothing = spark().table(sql.table(catalog, entry.target)).limit(0)
-        branch.append(nothing, published.to_properties())
+        branch.write(nothing, published.to_properties())
     branch.publish()

@@ -132,7 +132,7 @@ class FromLog:
         records.merged(plan.entry.topic)
         spent = {**steps.seconds, **execution.steps.seconds}
         if done.published is not None:
-            finish = spent.get("append rows", 0.0) + spent.get("publish", 0.0)
+            finish = spent.get("write rows", 0.0) + spent.get("publish", 0.0)
             self._executions.published(plan.entry.target, finish)
         seconds = time.monotonic() - started
         merged = MergedBatch(

@@ -154,14 +154,13 @@ class BatchExecution:
         last = refusing.rejected(this)
         parts = self._mode.parts(last, self.steps)
         publisher = Publisher(self.spark, self.catalog, self.lake, plan)
-        branch = Branch(self.spark, publisher, plan.entry.shard)
+        branch = Branch(publisher, partial(self.require_same_topic, plan))
         carry = partial(self._guards.carried, last=last)
         recorder = Recorder(self.promise, self.refusals, self.clock, self.seconds_to_publish, carry)
         changes_of = partial(self._reader.changes_of, last)
         it = Application(last, parts, branch, self._means, changes_of, refusing, recorder)
         with branch.dropped_on_failure():
             outcome = self._mode.applied(it, Outcome(last.figures))
-            self.require_same_topic(plan)
         if outcome.published is not None:
             with self.steps.step("publish", publishes=True):
                 branch.publish()

@@ -64,8 +64,8 @@ def newest_by_key(
     )
 
 
-def only_newer(newest: DataFrame, known: DataFrame, count: int) -> DataFrame:
-    """Drops changes that are not newer than the known position of their key.
+def not_newer(newest: DataFrame, known: DataFrame, count: int) -> DataFrame:
+    """Returns the keys (``stale``) of changes that are not newer than what is known of them.
 
     Args:
         newest: one change per key.
@@ -73,9 +73,8 @@ def only_newer(newest: DataFrame, known: DataFrame, count: int) -> DataFrame:
             at most one row per key.
         count: number of keys.
     """
-    joined = newest.join(sent(known, count), newest["key"] == known["known_key"], "left")
-    newer = F.col("known_position").isNull() | (F.col("position") > F.col("known_position"))
-    return joined.where(newer).drop("known_key", "known_position")
+    joined = newest.join(sent(known, count), newest["key"] == known["known_key"])
+    return joined.where("position <= known_position").select(F.col("key").alias("stale"))
 
 
 def set_values(

@@ -58,7 +58,6 @@ class History(TableMode):
         if it.recorder.has_nothing_new(plan, is_empty=resolved.is_empty):
             return outcome
         outcome = replace(outcome, side=table.remember(resolved))
-        table.delete(resolved, branch)
         outcome = it.recorded(outcome)
-        table.append(resolved, branch, outcome.properties)
+        table.write(resolved, branch, outcome.properties)
         return outcome

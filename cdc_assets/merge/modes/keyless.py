@@ -40,7 +40,7 @@ class Keyless(TableMode):
         return (*found, Truncate(snapshot_start(read), None)) if read else found
 
     def apply(self, it: Application, outcome: Outcome) -> Outcome:
-        """Deletes surplus rows and appends missing ones, with the record of the batch.
+        """Removes surplus rows and adds missing ones, with the record of the batch.
 
         Only what follows the last truncate is a part of it, as nothing before can leave a trace.
 
@@ -65,9 +65,9 @@ class Keyless(TableMode):
         it.refusing.settle(lambda: counted)
         outcome = replace(outcome, side=table.remember(counted))
         outcome = outcome.after(folded, Apply.COUNT, stale, 0)
-        with table.surplus_deleted(counted, it.branch) as missing:
+        with table.changed(counted, it.branch) as changed:
             outcome = it.recorded(outcome)
-            table.append(missing, it.branch, outcome.properties)
+            table.write(changed, it.branch, outcome.properties)
         return outcome
 
 

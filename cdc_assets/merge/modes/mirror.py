@@ -38,7 +38,7 @@ class Mirror(TableMode):
         2. what to apply and how: older changes are left out, partial images completed, and those
            that cannot be completed refused;
         3. of the last part: deletes are remembered;
-        4. the keys' rows are deleted, and appended in their new state.
+        4. the keys' rows are replaced by their new state.
 
         Args:
             it: the application.
@@ -71,10 +71,8 @@ class Mirror(TableMode):
                         if it.recorder.has_nothing_new(plan, is_empty=is_empty):
                             return outcome
                         outcome = replace(outcome, side=table.remember(resolved, mine))  # 3
-                    table.delete(resolved, apply, branch)  # 4
-                    if part is it.parts[-1]:
                         outcome = it.recorded(outcome)
-                    table.append(resolved, branch, outcome.properties)
+                    table.write(resolved, apply, branch, outcome.properties)  # 4
         return outcome
 
 

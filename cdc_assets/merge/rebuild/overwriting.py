@@ -24,7 +24,7 @@ def overwrite(site: Site, old: TableState, rows: DataFrame, published: Published
     """
     plan = site.planner.swap(site.entry, old, published)
     publisher = Publisher(site.spark(), site.catalog, site.lake, plan)
-    branch = Branch(site.spark(), publisher, site.entry.shard)
+    branch = Branch(publisher)
     with branch.dropped_on_failure(), translated("write the new rows", site.where):
         branch.overwrite(rows, published.to_properties())
     branch.publish()

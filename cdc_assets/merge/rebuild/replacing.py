@@ -20,7 +20,7 @@ from cdc_assets.merge.rebuild.site import Site
 from cdc_assets.merge.rebuild.standing import OF_REBUILD
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
-from cdc_assets.merge.statements.writing import snapshot_writer
+from cdc_assets.merge.statements.writing import Target, snapshot_writer, write_changes
 
 _OURS: Final = "cdc-assets."
 
@@ -35,17 +35,20 @@ def replace_table(
 ) -> None:
     """Replaces columns and rows at once.
 
-    Such a commit replaces whatever is there. So the branches of batches that have begun are
-    dropped first: these conflict instead of being replaced.
+    Such a commit replaces whatever is there. So batches that have begun are kept from being
+    published first: their branches are dropped, and ``main`` moves to a snapshot without changes.
 
     Raises:
         ConflictError: if another writer published meanwhile.
     """
     _drop_branches(site, old.name)
-    now = site.state()
-    if now is None or now.snapshot_id != old.snapshot_id:
-        raise site.moved()
     table = sql.table(site.catalog, old.name)
+    with translated("replace the table", site.where), effect("spark: leave the head"):
+        nothing = site.spark().table(table).limit(0)
+        write_changes(nothing, None, Target(site.catalog, old.name, old.snapshot_id), {})
+    now = site.state()
+    if now is None or now.published != old.published:
+        raise site.moved()
     writer = snapshot_writer(rows, table, published.to_properties()).using("iceberg")
     for name, value in _properties(old.properties, new.properties).items():
         writer = writer.tableProperty(name, value)

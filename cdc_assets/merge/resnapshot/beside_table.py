@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from pyspark.sql import Column as Expression
@@ -242,12 +243,12 @@ class BesideTable:
             carried=replace(before.carried, beside=beside),
         )
         plan = of.planner.swap(self._entry, state, published)
-        branch = Branch(of.spark(), Publisher(of.spark(), of.catalog, of.lake, plan))
+        publisher = Publisher(of.spark(), of.catalog, of.lake, plan)
+        branch = Branch(publisher, partial(of.planner.require_same_topic, plan))
         with branch.dropped_on_failure(), translated("publish what was read", self._where):
             if rows is None:
                 rows = of.spark().table(sql.table(of.catalog, self._entry.target)).limit(0)
-            branch.append(rows, published.to_properties())
-            of.planner.require_same_topic(plan)
+            branch.write(rows, published.to_properties())
         branch.publish()
         self._state = self._look()
 

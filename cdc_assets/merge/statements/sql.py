@@ -12,9 +12,6 @@ from cdc_assets.schema.types import Column, ColumnType, Primitive, TableSchema
 POSITION: Final = "_cdc_position"
 COMMIT_TIME: Final = "_cdc_ts"
 
-ROW_ID: Final = "_row_id"
-"""Iceberg's own (format version 3): unique, and kept by compaction."""
-
 DELETED: Final = "_cdc_deleted"
 DELETED_AT: Final = "_cdc_deleted_at"
 OP: Final = "_cdc_op"
@@ -236,41 +233,20 @@ def of_shard(shard: Shard | None) -> str:
     return "true" if shard is None else f"{quote(shard.column)} = {text(shard.value)}"
 
 
-def delete_keys(
-    target: str,
-    view: str,
-    key: Sequence[str],
-    *,
-    broadcast: bool = True,
-    shard: Shard | None = None,
-    or_none: Sequence[str] = (),
-) -> str:
+def delete_keys(target: str, view: str, key: Sequence[str], or_none: Sequence[str] = ()) -> str:
     """Deletes the rows whose key is in the view; of columns ``or_none`` they may have NULL, too.
 
     Broadcast keeps the table from being shuffled: the keys go to every task, which then reads
-    only the table's key columns. Keys that do not fit into memory are joined by sorting.
+    only the table's key columns.
     """
     same = _same(key, or_none)
-    hint = "/*+ BROADCAST(b) */" if broadcast else "/*+ MERGE(b) */"
-    keys = f"SELECT {hint} 1 FROM {quote(view)} AS b WHERE {same}"  # noqa: S608 - quoted names
-    mine = f"t.{of_shard(shard)} AND " if shard else ""
-    return f"DELETE FROM {target} AS t WHERE {mine}EXISTS ({keys})"  # noqa: S608 - quoted names
+    keys = f"SELECT /*+ BROADCAST(b) */ 1 FROM {quote(view)} AS b WHERE {same}"  # noqa: S608
+    return f"DELETE FROM {target} AS t WHERE EXISTS ({keys})"  # noqa: S608 - quoted names
 
 
 def delete_older(target: str, position: str, shard: Shard | None = None) -> str:
     """Deletes the rows that a truncate removes: those below its position (hexadecimal)."""
     return f"DELETE FROM {target} WHERE {_mine(shard)}{_older(position)}"  # noqa: S608 - quoted
-
-
-def delete_versions(
-    target: str, view: str, key: Sequence[str], *, current: bool, broadcast: bool = True
-) -> str:
-    """Deletes the versions, current ones or others, whose key and position are in the view."""
-    same = " AND ".join(f"t.{quote(name)} = b.{quote(name)}" for name in (*key, POSITION))
-    hint = "/*+ BROADCAST(b) */" if broadcast else "/*+ MERGE(b) */"
-    found = f"SELECT {hint} 1 FROM {quote(view)} AS b WHERE {same}"  # noqa: S608 - quoted names
-    mine = f"t.{CURRENT}" if current else f"NOT t.{CURRENT}"
-    return f"DELETE FROM {target} AS t WHERE {mine} AND EXISTS ({found})"  # noqa: S608 - quoted
 
 
 def end_older(target: str, position: str, ended: Mapping[str, tuple[str, str]]) -> str:

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql.readwriter import DataFrameWriterV2
+
+from cdc_assets.changes.names import LakeName
+
+PLACE: Final = ("_spec_id", "_partition", "_file", "_pos")
+"""Iceberg's columns that tell the place of a row in a snapshot."""
+_SINK: Final = "cdc_assets.decode.lake.Sink"
+_UNMOVED: Final = {"distribution-mode": "none", "fanout-enabled": "true"}
+"""Rows arrive hashed by key, and places by file: Iceberg need not shuffle or sort them again."""
 
 
 def snapshot_writer(
@@ -13,6 +23,51 @@ def snapshot_writer(
 ) -> DataFrameWriterV2:
     """Returns a writer of rows into a table for SQL; the properties go into the snapshot."""
     writer = rows.writeTo(table)
-    for name, value in properties.items():
-        writer = writer.option(f"snapshot-property.{name}", value)
+    for name, value in _of_snapshot(properties).items():
+        writer = writer.option(name, value)
     return writer
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The place that a commit goes to.
+
+    Attributes:
+        catalog: name of the table's catalog.
+        table: the table.
+        head: of ``main``: the commit is refused if it has moved. None for no snapshot.
+        branch: that is written to, whatever ``main`` is at; None for ``main``.
+    """
+
+    catalog: str
+    table: LakeName
+    head: int | None = None
+    branch: str | None = None
+
+    def options(self) -> dict[str, str]:
+        """Returns the options of `Sink` (``decode/jvm``)."""
+        own = {"head": str(self.head or "")} if self.branch is None else {"branch": self.branch}
+        name = {"namespace": self.table.namespace, "table": self.table.name}
+        return {"catalog": self.catalog, **name, **own}
+
+
+def write_changes(
+    rows: DataFrame, gone: DataFrame | None, target: Target, properties: Mapping[str, str]
+) -> None:
+    """Adds rows to a table and removes others, in one commit.
+
+    Args:
+        rows: that are added.
+        gone: `PLACE` of the rows that are removed, in the target's head.
+        target: the table.
+        properties: of the snapshot.
+    """
+    if gone is not None:
+        by_file = gone.repartition("_file")  # of each file one task writes all that is removed
+        rows = by_file.unionByName(rows, allowMissingColumns=True)
+    options = {**target.options(), **_UNMOVED, **_of_snapshot(properties)}
+    rows.write.format(_SINK).options(**options).mode("append").save()
+
+
+def _of_snapshot(properties: Mapping[str, str]) -> dict[str, str]:
+    return {f"snapshot-property.{name}": value for name, value in properties.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
@@ -14,6 +15,8 @@ from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.tables.tombstones import Tombstones
+
+_PLACE: Final = "_spec_id int, _partition struct<>, _file string, _pos bigint"
 
 
 def lake_table(spark: SparkSession, catalog: str, plan: BatchPlan, branch: str | None) -> DataFrame:
@@ -28,7 +31,7 @@ def lake_table(spark: SparkSession, catalog: str, plan: BatchPlan, branch: str |
         return spark.table(branch).where(mine)
     name = sql.table(catalog, plan.entry.target)
     if plan.head is None:
-        own = f"{sql.POSITION} binary, {sql.COMMIT_TIME} timestamp, {sql.ROW_ID} bigint"
+        own = f"{sql.POSITION} binary, {sql.COMMIT_TIME} timestamp, {_PLACE}"
         columns = (f"{sql.quote(each.name)} {each.type}" for each in plan.schema.columns)
         return spark.createDataFrame([], ", ".join([*columns, own]))
     rows = spark.read.option("versionAsOf", str(plan.head)).table(name).where(mine)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
@@ -108,15 +109,16 @@ class Putting:
         there = work.there(told, count)
         vanished, put = work.vanished(there), work.put(told, there)
         publisher = Publisher(spark, of.catalog, of.lake, plan)
-        branch = Branch(spark, publisher, self.entry.shard)
+        branch = Branch(publisher, partial(self._require_same, plan))
         with branch.dropped_on_failure():
             side = None if plan.soft else self._remembered(plan, vanished)
-            deletes = there.select(work.key_of(there).alias("key"))
-            branch.delete_keys(deletes, plan.schema.key, count)
-            branch.append(put, self._published(plan, highest, side).to_properties())
-            of.planner.require_same_topic(plan)
-            self.way.require_free()
+            gone = branch.places(there.select(work.key_of(there).alias("key")), count)
+            branch.write(put, self._published(plan, highest, side).to_properties(), gone)
         branch.publish()
+
+    def _require_same(self, plan: BatchPlan) -> None:
+        self.lakes.planner.require_same_topic(plan)
+        self.way.require_free()
 
     def _remembered(self, plan: BatchPlan, vanished: DataFrame) -> SideMark | None:
         if vanished.isEmpty():

@@ -1,1 +1,0 @@
-DELETE FROM `lake`.`shop_public`.`orders`.`branch_cdc_1` AS t WHERE t.`sh``ard` = 'it\'s \\ one' AND EXISTS (SELECT /*+ BROADCAST(b) */ 1 FROM `keys_1` AS b WHERE t.`shard` = b.`shard` AND t.`id` = b.`id`)

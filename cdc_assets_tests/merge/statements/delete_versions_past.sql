@@ -1,1 +1,0 @@
-DELETE FROM `lake`.`shop_public`.`orders`.`branch_cdc_1` AS t WHERE NOT t._cdc_current AND EXISTS (SELECT /*+ MERGE(b) */ 1 FROM `keys_1` AS b WHERE t.`id` = b.`id` AND t.`_cdc_position` = b.`_cdc_position`)
