@@ -11,7 +11,13 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from cdc_assets.errors import CdcError, ConfigError, LoginRefusedError, UnreachableError
+from cdc_assets.errors import (
+    CdcError,
+    ConfigError,
+    LoginRefusedError,
+    TransientError,
+    UnreachableError,
+)
 
 _PROPERTY: Final = re.compile(r'configuration property:? "?([\w.-]+)|property "([\w.-]+)"')
 _FORBIDDEN: Final = frozenset({
@@ -31,6 +37,7 @@ _LOGIN: Final = frozenset(
 )
 _CUT: Final = re.compile(r"disconnected|transport failure|timed out|reset by", re.IGNORECASE)
 """A broker that goes away during a handshake refuses nothing."""
+_READ_AGAIN: Final = "it is planned and read again by the next try, which says if a part is lost"
 _REMEDY: Final = "check that it runs, and kafka.bootstrap_servers and its listeners"
 
 
@@ -52,6 +59,9 @@ def translate(error: KafkaException, servers: str, last: KafkaError | None = Non
         msg = f"Kafka refused the login its rights ({cause.name()})"
         remedy = "allow the user Describe and Read on the topics, and Describe on the cluster"
         return LoginRefusedError(msg, where=servers, remedy=remedy)
+    if cause.code() == KafkaError._AUTO_OFFSET_RESET:
+        what = "a range that was planned is not in the log any more"
+        return TransientError(what, where=servers, remedy=_READ_AGAIN)
     refusal = next((each for each in (cause, last) if _refuses(each)), None)
     if refusal is not None:
         return _refused(refusal, servers)
@@ -66,6 +76,13 @@ def of_partition(error: KafkaException, topic: str, partition: int) -> Unreachab
     what = f"a partition of {topic} does not answer ({error.args[0].name()})"
     remedy = "check that the brokers with its replicas run"
     return UnreachableError(what, where=f"topic={topic} partition={partition}", remedy=remedy)
+
+
+def ends_early(topic: str, partition: int, found: int, end: int) -> TransientError:
+    """Returns the error for a partition that does not hold what it was said to hold."""
+    what = f"a partition ends at offset {found}, and its end was {end} before"
+    where = f"topic={topic} partition={partition}"
+    return TransientError(what, where=where, remedy=_READ_AGAIN)
 
 
 def no_answer(

@@ -269,6 +269,20 @@ class KafkaLog:
         """
         return tuple(self._reader().spans(spans))
 
+    def whole(
+        self, topic: str, ranges: Iterable[OffsetRange], most_bytes: int
+    ) -> list[RawRecord] | None:
+        """Returns all records in these ranges, by partition and offset; see `Reader.whole`.
+
+        Records of every size are read.
+
+        Raises:
+            TransientError: if the log does not hold all of them, or does not answer in time.
+        """
+        spans = {(topic, each.partition): (each.start, each.end) for each in ranges}
+        found = Reader(self._conf(), self._timeout).whole(spans, most_bytes)
+        return None if found is None else sorted(found, key=lambda each: each.coordinate)
+
     def first_of(self, topic: str, ranges: Iterable[OffsetRange]) -> tuple[RawRecord, ...]:
         """Returns the first record at or after the start of each range, where there is one."""
         starts = OffsetVector.of({each.partition: each.start for each in ranges})

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
 from cdc_assets.effects import effect
-from cdc_assets.log.errors import no_answer, translate
+from cdc_assets.log.errors import ends_early, no_answer, translate
 from cdc_assets.log.values import RawRecord
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -27,6 +27,10 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 _FIRST_MILLIS: Final = (datetime(1000, 1, 1, tzinfo=UTC) - EPOCH) // _MILLISECOND
 _LAST_MILLIS: Final = (datetime(9000, 1, 1, tzinfo=UTC) - EPOCH) // _MILLISECOND
 """Bounds of records' times. Kafka's are wider than Python's, and ages are added to them."""
+
+_CUT_TIMES: Final = frozenset({
+    EPOCH + _MILLISECOND * _FIRST_MILLIS, EPOCH + _MILLISECOND * _LAST_MILLIS,
+})  # fmt: skip
 
 _POLL_SECONDS: Final = 0.1
 _SECONDS_PER_PARTITION: Final = 0.1
@@ -56,6 +60,9 @@ _AT_ONCE: Final[dict[str, Any]] = {
     "fetch.wait.max.ms": 5,
 }
 
+# An offset that the log does not hold is an error, where the usual reads go on at its begin.
+_WHOLE: Final[dict[str, Any]] = {**_AT_ONCE, "auto.offset.reset": "error"}
+
 _KEPT_BYTES: Final = 64 << 20
 _MOST_LOOKED_AT: Final = 10_000
 _MOST_BYTES: Final = 512 << 20
@@ -64,7 +71,9 @@ _MOST_BYTES: Final = 512 << 20
 Place = tuple[str, int]
 """Topic and partition."""
 
-Events = Callable[[Consumer, Collection[Place]], Iterator[tuple[Place, "RawRecord | None"]]]
+Events = Callable[[Consumer, Collection[Place]], Iterator[tuple[Place, "RawRecord | int"]]]
+"""Records, and the offsets at which partitions end."""
+
 Largest = Callable[[str], int]
 """The size limit in bytes of a record of a topic that is to be read."""
 
@@ -103,7 +112,7 @@ class Reader:
             for place, record in self._events(consumer, waiting):
                 waiting.remove(place)
                 consumer.pause([TopicPartition(*place)])
-                found += [record] if record is not None else []
+                found += [record] if isinstance(record, RawRecord) else []
         return found
 
     @contextmanager
@@ -120,6 +129,28 @@ class Reader:
         """
         with self.cursor() as cursor:
             return list(cursor.records(spans))
+
+    def whole(self, spans: Mapping[Place, Span], most_bytes: int) -> list[RawRecord] | None:
+        """Returns all records in these spans, in order per partition.
+
+        None if they are larger, or if one has a time that is not told as it is (`_time_of`).
+
+        Args:
+            spans: with an end.
+            most_bytes: of their keys, values and headers together.
+
+        Raises:
+            TransientError: if the log does not hold all of them, or does not answer in time.
+        """
+        found, size = list[RawRecord](), 0
+        with self._consumer({}, _WHOLE) as consumer:
+            cursor = Cursor(consumer, self._events, self._timeout)
+            for record in cursor.records(spans, whole=True):
+                size += record.size
+                if size > most_bytes or record.timestamp in _CUT_TIMES:
+                    return None
+                found.append(record)
+        return found
 
     def with_values(
         self,
@@ -140,7 +171,7 @@ class Reader:
         found = _Sample(limit, wanted)
         with self._consumer({topic: starts}) as consumer:
             for place, record in self._events(consumer, waiting) if limit > 0 else ():
-                if record is None:
+                if isinstance(record, int):
                     waiting.discard(place)
                 elif record.value is not None:
                     found.add(record)
@@ -174,8 +205,8 @@ class Reader:
 
     def _events(
         self, consumer: Consumer, waiting: Collection[Place]
-    ) -> Iterator[tuple[Place, RawRecord | None]]:
-        """Yields records of partitions that are waited for, and None where the end is reached.
+    ) -> Iterator[tuple[Place, RawRecord | int]]:
+        """Yields records of partitions that are waited for, and the end's offset where reached.
 
         Args:
             consumer: assigned to them.
@@ -198,7 +229,8 @@ class Reader:
                 if place in waiting:
                     silence.broken()
                     largest = self._largest(place[0])
-                    yield place, None if error else _record(message).within(largest)
+                    end = int(message.offset() or 0)
+                    yield place, end if error else _record(message).within(largest)
             if silence.is_too_long:
                 missing = (place for place in sorted(waiting))
                 servers = self._conf["bootstrap.servers"]
@@ -222,8 +254,7 @@ class _Sample:
 
     def add(self, record: RawRecord) -> None:
         """Keeps the record, if it is wanted, or one of the first others."""
-        size = len(record.value or b"") + len(record.key or b"")
-        size += sum(len(name) + len(value or b"") for name, value in record.headers)
+        size = record.size
         self._looked += 1
         self._looked_bytes += size
         if self._wanted is not None and not self._wanted(record):
@@ -286,11 +317,12 @@ class Cursor:
         self._events = events
         self._timeout = timeout_seconds
 
-    def records(self, spans: Mapping[Place, Span]) -> Iterator[RawRecord]:
+    def records(self, spans: Mapping[Place, Span], *, whole: bool = False) -> Iterator[RawRecord]:
         """Yields the records in these spans, in order per partition. The next read ends this one.
 
         Raises:
             UnreachableError: if the partitions do not answer in time.
+            TransientError: if spans must be ``whole`` and a partition ends before its span.
         """
         waiting = {place for place, (start, end) in spans.items() if end is None or start < end}
         if not waiting:
@@ -298,10 +330,15 @@ class Cursor:
         self._consumer.assign([TopicPartition(*place, spans[place][0]) for place in waiting])
         for place, record in self._events(self._consumer, waiting):
             end = spans[place][1]
-            offset = None if record is None else record.coordinate.offset
-            if record is not None and offset is not None and (end is None or offset < end):
+            if isinstance(record, int):
+                if whole and end is not None and record < end:
+                    raise ends_early(*place, record, end)
+                waiting.remove(place)
+                continue
+            offset = record.coordinate.offset
+            if end is None or offset < end:
                 yield record
-            if offset is None or (end is not None and offset >= end - 1):
+            if end is not None and offset >= end - 1:
                 waiting.remove(place)
 
     def offsets_at(self, topic: str, time: datetime) -> dict[int, int]:

@@ -59,6 +59,12 @@ class RawRecord:
     headers: Headers = ()
 
     @property
+    def size(self) -> int:
+        """Bytes of key, value and headers."""
+        headers = sum(len(name) + len(value or b"") for name, value in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + headers
+
+    @property
     def digest(self) -> int:
         """A number of 32 bits by which another record at its offset would be told."""
         head = f"{self.timestamp.timestamp():.3f} {len(self.key or b'')} "

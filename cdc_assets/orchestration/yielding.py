@@ -64,8 +64,8 @@ class Way:
     def require_free(self) -> None:
         """Requires that the table is not being built anew, by which all of it is replaced.
 
-        Asked between the last write to a branch and its publish, it leaves no gap: a rebuild's wish
-        is put down before the branches of others are dropped, and taken back after the swap.
+        Asked right before a batch is published, it leaves no gap: a rebuild's wish is put down
+        before branches of others are dropped and ``main`` is moved, and taken back after the swap.
 
         Raises:
             TerminalError: if it is.

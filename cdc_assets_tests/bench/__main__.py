@@ -33,6 +33,7 @@ from cdc_assets_tests.bench import (
     verify,
 )
 from cdc_assets_tests.bench.figures import Figures, Report
+from cdc_assets_tests.bench.flink import measure as flink
 from cdc_assets_tests.bench.scale import Scale
 from cdc_assets_tests.bench.world import FOLDER, World, running_world
 
@@ -48,8 +49,9 @@ SECTIONS: Mapping[str, Callable[[World], Iterator[Figures]]] = {
     "requests": requests.measure,
     "latency": latency.measure,
     "hours": hours.measure,
+    "flink": flink.measure,
 }
-LONG = frozenset({"hours"})
+LONG = frozenset({"hours", "flink"})
 """Only if they are named."""
 
 

@@ -59,7 +59,7 @@ def measure(world: World) -> Iterator[Figures]:
             for number in range(world.scale.repeats):
                 world.say(f"repetition {number + 1} of {world.scale.repeats}")
                 for stage, made in stages.all.items():
-                    taken[stage].append(world.meter.take(lambda made=made: _consume(made())))
+                    taken[stage].append(world.meter.take(lambda made=made: consume(made())))
                 steps.append(_drain_measured(accounts, f"drain_{number}", taken["drain"]))
         yield _rates(name, accounts, taken)
         yield _steps(name, steps)
@@ -125,7 +125,8 @@ class Stages:
         )
 
 
-def _consume(frame: DataFrame) -> None:
+def consume(frame: DataFrame) -> None:
+    """Evaluates a frame and throws its rows away."""
     frame.write.format("noop").mode("overwrite").save()
 
 

@@ -9,6 +9,7 @@ import pytest
 from pyiceberg.table import Table
 
 from cdc_assets.effects import Moment, hooked
+from cdc_assets.errors import TerminalError
 from cdc_assets.lake import Lake
 from cdc_assets.merge.statements import sql
 from cdc_assets_tests.lake_view import read_table
@@ -99,6 +100,20 @@ def test_it_is_refused_only_once_main_has_moved(
     assert names(table) == {1: "changed", 3: "c", 4: "new"}
     history = table.lake.history(table.entry(TABLE).target, 10)
     assert [each.start.get(0) for each in history] == [3, 0], "each range is published once"
+
+
+def test_a_table_whose_files_are_to_be_copied_stops(pipeline: Make) -> None:
+    table = table_of(pipeline)
+    target = sql.table("lake", table.entry(TABLE).target)
+    copies = f"ALTER TABLE {target} SET TBLPROPERTIES ('write.merge.mode' = '%s')"
+    table.spark().sql(copies % "copy-on-write")
+    table.produce(TABLE, CHANGES)
+    with pytest.raises(TerminalError, match=r"write\.merge\.mode of the table is not") as stopped:
+        table.merge(TABLE)
+    assert "merge-on-read" in stopped.value.remedy
+    table.spark().sql(copies % "merge-on-read")
+    table.merge(TABLE)
+    assert names(table) == {1: "changed", 3: "c", 4: "new"}
 
 
 def test_of_equal_rows_without_a_key_one_goes_in_either_format(pipeline: Make) -> None:

@@ -21,7 +21,7 @@ def made(id_: int, name: str | None, lsn: int, **more: object) -> Message:
 def beside_an_old_change(pipeline: Make) -> Pipeline:
     """A delete in a batch that has to look up what the lake knows, remembered and not published."""
     table = start(pipeline, made(1, "a", 10), made(2, "b", 20),
-                  event("d", {"id": 3, "name": None}, 30, commit=29))  # fmt: skip
+                  event("d", {"id": 3, "name": None}, 50, commit=49))  # fmt: skip
     late = event("u", {"id": 1, "name": "late"}, 5, commit=4)
     table.produce(TABLE, [late, event("d", {"id": 2, "name": None}, 40, commit=39)])
     with faults(Fault("spark: append to side table", How.DEATH)), pytest.raises(Death):

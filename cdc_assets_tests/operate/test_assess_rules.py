@@ -771,15 +771,18 @@ def test_what_a_spark_server_lacks_is_named(changed: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "name"),
-    [({"iceberg": "1.9.2"}, "iceberg"), ({"no_drivers": frozenset({"a.Driver"})}, "jdbc_driver")],
+    ("changed", "name", "verdict"),
+    [
+        ({"iceberg": "1.9.2"}, "iceberg", Verdict.NO),
+        ({"no_drivers": frozenset({"a.Driver"})}, "jdbc_driver", Verdict.PARTIAL),
+    ],
     ids=["iceberg", "driver"],
 )
 def test_what_a_spark_server_could_do_better_is_named(
-    changed: dict[str, object], name: str
+    changed: dict[str, object], name: str, verdict: Verdict
 ) -> None:
     found = verdicts(judge_spark(SOURCE, replace(SPARK, **changed), NEEDED))
-    assert found == {name: Verdict.PARTIAL}
+    assert found == {name: verdict}
 
 
 @pytest.mark.parametrize("found", [each for each in Found if each is not Found.SAME])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -12,12 +14,16 @@ from pyspark.sql import functions as F
 from cdc_assets.effects import effect
 from cdc_assets.errors import UnreachableError
 from cdc_assets.merge.apply.publish import Publisher
+from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.plan.parts import Truncate
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.writing import PLACE, Target, snapshot_writer, write_changes
 from cdc_assets.merge.tables.known import lake_table
 from cdc_assets.schema.types import Column
+
+_SMALL_TABLE: Final = 1_000_000
+"""Rows whose keys one task reads in no more time than a shuffle takes."""
 
 
 class Branch:
@@ -101,15 +107,16 @@ class Branch:
         """
         of, plan = self.publisher, self._plan
         target = Target(of.catalog, plan.entry.target, plan.head)
+        write = partial(write_changes, rows, gone, in_one_task=self._is_small)
         if self.publishes(properties):
             self.require()
-            of.at_once(lambda: write_changes(rows, gone, target, properties))
+            of.at_once(lambda: write(target, properties))
             self._is_published = True
             return
         self._open()
         self._statements += 1
         with effect("spark: write rows"):
-            write_changes(rows, gone, replace(target, branch=plan.branch), properties)
+            write(replace(target, branch=plan.branch), properties)
         if properties:
             self.require()
 
@@ -144,6 +151,14 @@ class Branch:
             if self._identifier is not None:
                 self.publisher.close_branch()
             raise
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether batch and table are small enough for one task, which saves a shuffle."""
+        plan = self._plan
+        found = plan.state.total_records if plan.state else None
+        is_read = bool(plan.ranges) and is_one_task(plan.ranges)
+        return is_read and found is not None and found <= _SMALL_TABLE
 
     def _open(self) -> str:
         if self._identifier is None:

@@ -86,7 +86,7 @@ class KeptApart:
     Args:
         quarantine: of the source.
         plan: of the batch.
-        raw: its records.
+        raw: reads its records.
         limits: for the table's records in quarantine.
         clock: wall clock.
     """
@@ -97,7 +97,7 @@ class KeptApart:
         self,
         quarantine: Quarantine,
         plan: BatchPlan,
-        raw: DataFrame,
+        raw: Callable[[], DataFrame],
         limits: QuarantineConfig,
         clock: Callable[[], datetime],
     ) -> None:
@@ -120,7 +120,7 @@ class KeptApart:
         origin = Origin(plan.entry, topic_id, plan.ranges, plan.run_id, self._clock())
         with steps.step("quarantine"):
             known = pinned(refused)
-            self._quarantine.add(self._raw, known, origin, self._limits.max_bytes)
+            self._quarantine.add(self._raw(), known, origin, self._limits.max_bytes)
             count = known.count()
             self._note(known)
             self.quarantined = self._held()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import DataFrame
 
@@ -120,7 +121,7 @@ class FromLog:
                 return Mixed()
             raise
         # Records as they are in Kafka, unlike those of a share.
-        refusals = refusals_of(self._means, plan, records.read(plan, plan.ranges))
+        refusals = refusals_of(self._means, plan, partial(records.read, plan, plan.ranges))
         execution = self._executions.of(Work(pending, plan, decoder, refusals, watch), shared)
         done = execution.run()
         if not isinstance(done, Executed):

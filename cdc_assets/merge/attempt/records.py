@@ -9,17 +9,26 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.changes.offsets import OffsetRange
+from cdc_assets.changes.offsets import OffsetRange, total_length
 from cdc_assets.formats.by_table import Apart, set_apart, whose_are
 from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge.attempt.means import Means
-from cdc_assets.merge.intake.read import USUALLY_AT_ONCE, WITH_HEADERS, at_once, read_ranges
+from cdc_assets.merge.intake.read import (
+    FEW,
+    FEW_BYTES,
+    USUALLY_AT_ONCE,
+    WITH_HEADERS,
+    at_once,
+    read_ranges,
+    sent_along,
+)
 from cdc_assets.merge.intake.shared_reading import Share, SharedReadings
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.registry import Taken
 
 _Place = tuple[TableName, TopicIdentity, tuple[OffsetRange, ...]]
+_Few = tuple[str, tuple[OffsetRange, ...]]
 _KEPT: Final = 4
 
 
@@ -37,6 +46,7 @@ class Records:
     most: dict[str, int] = field(default_factory=dict[str, int])
     _quickly: dict[str, int] = field(default_factory=dict[str, int])
     _apart: dict[_Place, Apart] = field(default_factory=dict["_Place", Apart])
+    _few: dict[_Few, DataFrame] = field(default_factory=dict["_Few", DataFrame])
 
     def failed(self, plan: BatchPlan) -> None:
         """Makes the next batch of the topic much smaller than this one."""
@@ -110,12 +120,33 @@ class Records:
             plan: of the batch.
             ranges: half-open, one per partition, none empty.
         """
+        topic, most = plan.entry.topic, self.most.get(plan.entry.topic)
+        with_headers = self.means.planner.format(plan.entry).reads_headers(plan.layout)
+        if ranges == plan.ranges and not most and total_length(ranges) <= FEW:
+            few = self._sent_along(plan, with_headers=with_headers)
+            if few is not None:
+                return few
         options = self.means.config.kafka.spark_options()
-        if most := self.most.get(plan.entry.topic):
+        if most:
             options |= at_once(most)
-        if self.means.planner.format(plan.entry).reads_headers(plan.layout):
+        if with_headers:
             options = {**options, **WITH_HEADERS}
-        return read_ranges(self.means.session(), plan.entry.topic, ranges, options)
+        return read_ranges(self.means.session(), topic, ranges, options)
+
+    def _sent_along(self, plan: BatchPlan, *, with_headers: bool) -> DataFrame | None:
+        """Returns the few records of a batch, read once; None if they are too large, or none."""
+        place, session = (plan.attempt, plan.ranges), self.means.session()
+        kept = self._few.get(place)
+        if kept is not None and kept.sparkSession is session:
+            return kept
+        found = self.means.connections.log.whole(plan.entry.topic, plan.ranges, FEW_BYTES)
+        if not found:
+            return None
+        few = sent_along(session, found, with_headers=with_headers)
+        while len(self._few) >= _KEPT:
+            del self._few[next(iter(self._few))]
+        self._few[place] = few
+        return few
 
     def share(self, plan: BatchPlan, shared: SharedReadings | None, steps: Steps) -> Share | None:
         """Returns the batch's records if those of other tables are left out, else None.

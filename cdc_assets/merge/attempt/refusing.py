@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import DataFrame
 
 from cdc_assets.merge.apply.refusals import KeptApart, Refusals, Stopping
@@ -11,13 +13,13 @@ from cdc_assets.merge.tables.quarantine import Quarantine
 from cdc_assets.registry import TableEntry
 
 
-def refusals_of(means: Means, plan: BatchPlan, raw: DataFrame) -> Refusals:
+def refusals_of(means: Means, plan: BatchPlan, raw: Callable[[], DataFrame]) -> Refusals:
     """Returns the handler of these records: it stops the table, or keeps them in quarantine.
 
     Args:
         means: of the tries.
         plan: of the batch.
-        raw: its records as they are in Kafka.
+        raw: reads its records as they are in Kafka.
     """
     source, withheld = means.source(plan.entry), _withholds(means, plan.entry)
     if source.bad_records == "fail" or withheld:

@@ -6,9 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import OffsetRange
+from cdc_assets.log.values import RawRecord
 
 _AT_ONCE: Final = "kafka.max.poll.records"
 USUALLY_AT_ONCE: Final = 5000
@@ -26,10 +29,17 @@ of 16 MiB take twice as long as these, and the memory of one per task and partit
 that has read to the log's end still waits there for more when its next batch comes, so the wait
 is short."""
 
+_HEADERS: Final = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
+
 ONE_TASK: Final = 20_000
 """Up to this many records are read by one task: nothing is shuffled then, which would take longer
 than several tasks save. With four partitions of 100 records a batch takes 1.5 instead of 2.0 CPU
 seconds of a server that is still warming up."""
+
+FEW: Final = 1_000
+FEW_BYTES: Final = 1 << 20
+"""Up to so many records of so many bytes are read by this process and sent along with the plan: a
+reader of Spark's, with an admin client and a consumer of its own, takes longer than they do."""
 
 WITH_HEADERS: Final = {"includeHeaders": "true"}
 """The option for one more column: ``headers``."""
@@ -46,7 +56,7 @@ def at_once(most: int) -> dict[str, str]:
 def read_ranges(
     spark: SparkSession, topic: str, ranges: tuple[OffsetRange, ...], options: Mapping[str, str]
 ) -> DataFrame:
-    """Reads records as ``key value topic partition offset timestamp timestampType``.
+    """Reads records as ``key value topic partition offset timestamp``, and ``headers`` if asked.
 
     Reading fails if the log no longer holds a range (``failOnDataLoss``); committed offsets
     of consumer groups are not used.
@@ -69,8 +79,31 @@ def read_ranges(
         .option("endingOffsets", vector({each.partition: each.end for each in ranges}))
         .option("failOnDataLoss", "true")
         .load()
+        .drop("timestampType")
     )
     return records.coalesce(1) if is_one_task(ranges) else records
+
+
+def sent_along(
+    spark: SparkSession, records: Sequence[RawRecord], *, with_headers: bool = False
+) -> DataFrame:
+    """Returns records, at least one, as `read_ranges` does, in one task."""
+    place = [each.coordinate for each in records]
+    columns = {
+        "key": pa.array([each.key for each in records], pa.binary()),
+        "value": pa.array([each.value for each in records], pa.binary()),
+        "topic": pa.array([each.topic for each in place], pa.string()),
+        "partition": pa.array([each.partition for each in place], pa.int32()),
+        "offset": pa.array([each.offset for each in place], pa.int64()),
+        "timestamp": pa.array([each.timestamp for each in records], pa.timestamp("us", "UTC")),
+    }
+    if with_headers:
+        found = ([{"key": n, "value": v} for n, v in each.headers] or None for each in records)
+        columns["headers"] = pa.array(list(found), _HEADERS)
+    # Without a task nothing can be counted, and Spark's driver itself evaluates projections of
+    # literals, and filters even above a coalesce: but not above the task's number, which is 0.
+    in_task = F.col("offset") + F.spark_partition_id()
+    return spark.createDataFrame(pa.table(columns)).coalesce(1).withColumn("offset", in_task)
 
 
 def is_one_task(ranges: Sequence[OffsetRange]) -> bool:

@@ -52,7 +52,12 @@ class Target:
 
 
 def write_changes(
-    rows: DataFrame, gone: DataFrame | None, target: Target, properties: Mapping[str, str]
+    rows: DataFrame,
+    gone: DataFrame | None,
+    target: Target,
+    properties: Mapping[str, str],
+    *,
+    in_one_task: bool = False,
 ) -> None:
     """Adds rows to a table and removes others, in one commit.
 
@@ -61,10 +66,13 @@ def write_changes(
         gone: `PLACE` of the rows that are removed, in the target's head.
         target: the table.
         properties: of the snapshot.
+        in_one_task: whether one task finds and writes all. Otherwise several do, and of each file
+            one writes all that is removed, for which places are shuffled.
     """
     if gone is not None:
-        by_file = gone.repartition("_file")  # of each file one task writes all that is removed
-        rows = by_file.unionByName(rows, allowMissingColumns=True)
+        places = gone if in_one_task else gone.repartition("_file")
+        rows = places.unionByName(rows, allowMissingColumns=True)
+        rows = rows.coalesce(1) if in_one_task else rows
     options = {**target.options(), **_UNMOVED, **_of_snapshot(properties)}
     rows.write.format(_SINK).options(**options).mode("append").save()
 

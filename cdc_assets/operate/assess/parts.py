@@ -123,9 +123,9 @@ def judge_spark(at: Place, spark: SparkFacts, needed: Needed) -> Iterator[Findin
     elif spark.iceberg and _numbers(spark.iceberg) < LEAST_ICEBERG:
         least = ".".join(map(str, LEAST_ICEBERG))
         problem = f"Spark's Iceberg is {spark.iceberg}, older than {least}"
-        impact = "nobody has tried whether its tables of version 3 are read and written right"
+        impact = "batches cannot be written: decode.jar is made for this version"
         remedy = f"use iceberg-spark-runtime {least} or newer; {_REMEDY}"
-        yield yes_but("iceberg", at, problem, impact, remedy)
+        yield no("iceberg", at, problem, impact, remedy)
     if not spark.reads_kafka:
         problem = "Spark is without its reader of Kafka"
         yield no("spark", at, problem, nothing, f"add spark-sql-kafka-0-10; {_REMEDY}")

@@ -26,13 +26,19 @@ final class AtHead implements TableOperations {
         this.head = head;
     }
 
+    boolean isAtHead(TableMetadata state) {
+        return Objects.equals(main(state), head);
+    }
+
     /** Refuses a state in which ``main`` is elsewhere. */
     void require(TableMetadata state) {
+        ValidationException.check(
+                isAtHead(state), "main is at snapshot %s, and no more at %s", main(state), head);
+    }
+
+    private static Long main(TableMetadata state) {
         Snapshot main = state.currentSnapshot();
-        Long found = main == null ? null : (Long) main.snapshotId();
-        if (!Objects.equals(found, head)) {
-            throw new ValidationException("main is at snapshot %s, and no more at %s", found, head);
-        }
+        return main == null ? null : main.snapshotId();
     }
 
     @Override

@@ -41,7 +41,9 @@ public final class Sink implements TableProvider {
         String head = options.get("head");
         TableOperations all = ((HasTableOperations) found.table()).operations();
         AtHead operations = new AtHead(all, head.isEmpty() ? null : Long.valueOf(head));
-        operations.require(all.current());
+        if (!operations.isAtHead(all.current())) { // a catalog may keep tables for a while
+            operations.require(all.refresh());
+        }
         return new Target(new SparkTable(new BaseTable(operations, found.table().name())));
     }
 

@@ -10,6 +10,7 @@ import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.write.DeltaWrite;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperation;
 import org.apache.spark.sql.connector.write.RowLevelOperation.Command;
 import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.connector.write.SupportsDelta;
@@ -87,7 +88,10 @@ final class Target implements SupportsWrite {
 
     @Override
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-        SupportsDelta merge = (SupportsDelta) table.newRowLevelOperationBuilder(merge(info)).build();
+        RowLevelOperation operation = table.newRowLevelOperationBuilder(merge(info)).build();
+        if (!(operation instanceof SupportsDelta merge)) {
+            throw new IllegalStateException("write.merge.mode of the table is not merge-on-read");
+        }
         // Iceberg takes from a scan what was deleted of the files before.
         merge.newScanBuilder(CaseInsensitiveStringMap.empty()).build();
         DeltaWrite write = merge.newWriteBuilder(described(info)).build();
