@@ -59,9 +59,6 @@ def translate(error: KafkaException, servers: str, last: KafkaError | None = Non
         msg = f"Kafka refused the login its rights ({cause.name()})"
         remedy = "allow the user Describe and Read on the topics, and Describe on the cluster"
         return LoginRefusedError(msg, where=servers, remedy=remedy)
-    if cause.code() == KafkaError._AUTO_OFFSET_RESET:
-        what = "a range that was planned is not in the log any more"
-        return TransientError(what, where=servers, remedy=_READ_AGAIN)
     refusal = next((each for each in (cause, last) if _refuses(each)), None)
     if refusal is not None:
         return _refused(refusal, servers)
@@ -76,6 +73,13 @@ def of_partition(error: KafkaException, topic: str, partition: int) -> Unreachab
     what = f"a partition of {topic} does not answer ({error.args[0].name()})"
     remedy = "check that the brokers with its replicas run"
     return UnreachableError(what, where=f"topic={topic} partition={partition}", remedy=remedy)
+
+
+def gone(topic: str, partition: int) -> TransientError:
+    """Returns the error for a partition that has lost an offset from which it was to be read."""
+    what = "a range that was planned is not in the log any more"
+    where = f"topic={topic} partition={partition}"
+    return TransientError(what, where=where, remedy=_READ_AGAIN)
 
 
 def ends_early(topic: str, partition: int, found: int, end: int) -> TransientError:

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
 from cdc_assets.effects import effect
-from cdc_assets.log.errors import ends_early, no_answer, translate
+from cdc_assets.log.errors import ends_early, gone, no_answer, translate
 from cdc_assets.log.values import RawRecord
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -224,13 +224,15 @@ class Reader:
             for message in messages:
                 place = (str(message.topic()), int(message.partition() or 0))
                 error = message.error()
+                if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
+                    raise gone(*place)
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
                     raise KafkaException(error)
                 if place in waiting:
                     silence.broken()
                     largest = self._largest(place[0])
-                    end = int(message.offset() or 0)
-                    yield place, end if error else _record(message).within(largest)
+                    end = int(message.offset() or 0) if error else None
+                    yield place, _record(message).within(largest) if end is None else end
             if silence.is_too_long:
                 missing = (place for place in sorted(waiting))
                 servers = self._conf["bootstrap.servers"]

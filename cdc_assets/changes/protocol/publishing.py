@@ -54,13 +54,13 @@ class Publisher:
         try:
             yield from self._write_branch(self.branch, head, writes, published)  # 6
         except EffectError:
-            yield from self.drop()
+            yield from self._drop()
             raise
         is_out = yield from self._move_main(plan, writes, published)  # 7
-        yield from self.drop()
+        yield from self._drop()
         return is_out
 
-    def drop(self) -> Life[None]:
+    def _drop(self) -> Life[None]:
         """Drops the branch; failing to drop it is harmless."""
         table = made(self.world)
         try:

@@ -32,7 +32,7 @@ class Branch:
     A write that is the only one goes to ``main`` itself, by a commit that is refused if ``main``
     is no longer where the plan saw it. So most batches need no branch.
 
-    Attributes:
+    Args:
         publisher: of the batch.
         require: checks once more whether the batch may become visible, when all of it was read.
     """
@@ -42,8 +42,8 @@ class Branch:
         self._identifier: str | None = None
         self._statements = 0
         self._is_published = False
-        self.publisher = publisher
-        self.require = require
+        self._publisher = publisher
+        self._require = require
 
     @property
     def identifier(self) -> str | None:
@@ -73,7 +73,7 @@ class Branch:
 
     def rows(self) -> DataFrame:
         """Returns the table's rows as the batch has left them so far."""
-        of = self.publisher
+        of = self._publisher
         return lake_table(of.spark, of.catalog, self._plan, self.identifier)
 
     def places(self, keys: DataFrame, count: int) -> DataFrame | None:
@@ -105,11 +105,11 @@ class Branch:
         Raises:
             ConflictError, OutcomeUnknownError: of `Publisher.at_once`, if this is the only write.
         """
-        of, plan = self.publisher, self._plan
+        of, plan = self._publisher, self._plan
         target = Target(of.catalog, plan.entry.target, plan.head)
         write = partial(write_changes, rows, gone, in_one_task=self._is_small)
         if self.publishes(properties):
-            self.require()
+            self._require()
             of.at_once(lambda: write(target, properties))
             self._is_published = True
             return
@@ -118,7 +118,7 @@ class Branch:
         with effect("spark: write rows"):
             write(replace(target, branch=plan.branch), properties)
         if properties:
-            self.require()
+            self._require()
 
     def publishes(self, properties: Mapping[str, str]) -> bool:
         """Returns whether a write with these properties would be the only one, and publish."""
@@ -134,8 +134,8 @@ class Branch:
     def publish(self) -> None:
         """Makes the branch visible, and drops it; does nothing if there is none."""
         if not self._is_published:
-            self.publisher.publish(self._statements)
-            self.publisher.close_branch()
+            self._publisher.publish(self._statements)
+            self._publisher.close_branch()
 
     @contextmanager
     def dropped_on_failure(self) -> Generator[None]:
@@ -149,7 +149,7 @@ class Branch:
             raise
         except Exception:
             if self._identifier is not None:
-                self.publisher.close_branch()
+                self._publisher.close_branch()
             raise
 
     @property
@@ -162,7 +162,7 @@ class Branch:
 
     def _open(self) -> str:
         if self._identifier is None:
-            self._identifier = self.publisher.open_branch()
+            self._identifier = self._publisher.open_branch()
         return self._identifier
 
     def _places(
@@ -179,4 +179,4 @@ class Branch:
     def _run(self, name: str, statement: str) -> None:
         self._statements += 1
         with effect(f"spark: {name}"):
-            self.publisher.spark.sql(statement)
+            self._publisher.spark.sql(statement)
