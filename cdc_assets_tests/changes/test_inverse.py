@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
-from cdc_assets.changes.reference import Rules
-from cdc_assets.changes.reference_change import Change, Floors, Position
+from cdc_assets_tests.model.change import Change, Floors, Position
+from cdc_assets_tests.model.reference import Rules
 from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.toy.actions import Log, keyless_logs, logs
 from cdc_assets_tests.toy.busy import busy_log

@@ -10,8 +10,8 @@ from dataclasses import fields
 
 import pytest
 
-from cdc_assets.changes.protocol.effects import Fault, How, Then
-from cdc_assets.changes.protocol.rules import Protocol
+from cdc_assets_tests.model.protocol.effects import Fault, How, Then
+from cdc_assets_tests.model.protocol.rules import Protocol
 from cdc_assets_tests.toy import soak
 from cdc_assets_tests.toy.lives import KINDS, Kind, Lived, some_life
 from cdc_assets_tests.toy.profiles import in_soak, is_soak

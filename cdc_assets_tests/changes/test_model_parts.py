@@ -6,16 +6,16 @@ import itertools
 
 import pytest
 
-from cdc_assets.changes.protocol.effects import (
+from cdc_assets_tests.model.protocol.effects import (
     EffectError,
     InterruptedAttemptError,
     Life,
     RefusedError,
     effect,
 )
-from cdc_assets.changes.protocol.published import Published
-from cdc_assets.changes.protocol.tables import Table
-from cdc_assets.changes.protocol.topic import Record, Topic
+from cdc_assets_tests.model.protocol.published import Published
+from cdc_assets_tests.model.protocol.tables import Table
+from cdc_assets_tests.model.protocol.topic import Record, Topic
 
 pytestmark = pytest.mark.unit
 

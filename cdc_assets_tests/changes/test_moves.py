@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cdc_assets.changes.reference import Merger, Rules, fold
-from cdc_assets.changes.reference_change import Change
+from cdc_assets_tests.model.change import Change
+from cdc_assets_tests.model.reference import Merger, Rules, fold
 from cdc_assets_tests.toy.actions import (
     Action,
     ChangeKey,

@@ -9,13 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.changes.position import LAST, Scheme, decode, encode, scheme_of
-from cdc_assets.changes.position.binlog import binlog_file, mariadb_position, mysql_position
-from cdc_assets.changes.position.mongodb import mongodb_position
-from cdc_assets.changes.position.oracle import oracle_position
-from cdc_assets.changes.position.postgres import postgres_position
-from cdc_assets.changes.position.sqlserver import sqlserver_lsn, sqlserver_position
-from cdc_assets.changes.position.trail import trail_place, trail_position
-from cdc_assets.changes.position.yugabyte import yugabyte_op, yugabyte_position
+from cdc_assets.changes.position.origin import binlog_file, sqlserver_lsn, trail_place, yugabyte_op
+from cdc_assets_tests.model.positions import (
+    mariadb_position,
+    mongodb_position,
+    mysql_position,
+    oracle_position,
+    postgres_position,
+    sqlserver_position,
+    trail_position,
+    yugabyte_position,
+)
 
 NUMBERS = st.tuples(*[st.integers(0, 2**63 - 1)] * 3)
 FEW = st.integers(0, 3)

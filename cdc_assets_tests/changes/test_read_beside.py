@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.changes.reference import Merger, fold
-from cdc_assets.changes.reference_change import (
+from cdc_assets_tests.model.change import (
     BEFORE_ALL,
     Change,
     Floors,
@@ -18,7 +17,8 @@ from cdc_assets.changes.reference_change import (
     Position,
     by_position,
 )
-from cdc_assets.changes.reference_moves import is_in_doubt
+from cdc_assets_tests.model.moves import is_in_doubt
+from cdc_assets_tests.model.reference import Merger, fold
 from cdc_assets_tests.toy import cuts
 from cdc_assets_tests.toy.connector import changes_of
 from cdc_assets_tests.toy.cuts import Vector

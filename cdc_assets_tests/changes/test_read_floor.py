@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from cdc_assets.changes.reference import Merger, Rules
-from cdc_assets.changes.reference_change import Change, Floors, Position, by_position
+from cdc_assets_tests.model.change import Change, Floors, Position, by_position
+from cdc_assets_tests.model.reference import Merger, Rules
 from cdc_assets_tests.toy.actions import (
     Action,
     Commit,

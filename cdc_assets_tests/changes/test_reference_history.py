@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cdc_assets.changes.reference import fold
-from cdc_assets.changes.reference_history import Keeper, Rules, Version, told, versions
+from cdc_assets_tests.model.history import Keeper, Rules, Version, told, versions
+from cdc_assets_tests.model.reference import fold
 from cdc_assets_tests.toy import cuts, profiles
 from cdc_assets_tests.toy.actions import Log
 from cdc_assets_tests.toy.busy import busy_log

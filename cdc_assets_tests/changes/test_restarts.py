@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from cdc_assets.changes.position import Scheme
-from cdc_assets.changes.reference_change import Floors
 from cdc_assets.changes.restarts import Permit, Placed, Restart, Restarts, Seen, witness
+from cdc_assets_tests.model.change import Floors
 from cdc_assets_tests.toy import cuts
 from cdc_assets_tests.toy.actions import Commit, Log, Toy
 from cdc_assets_tests.toy.busy import SESSIONS, busy_log

@@ -17,17 +17,21 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from cdc_assets.changes.numbering import epoch_at
 from cdc_assets.changes.position import Scheme, encode, floor_at
-from cdc_assets.changes.position.binlog import binlog_file, mariadb_position, mysql_position
-from cdc_assets.changes.position.mongodb import mongodb_position
-from cdc_assets.changes.position.oracle import oracle_position
-from cdc_assets.changes.position.postgres import postgres_position
-from cdc_assets.changes.position.sqlserver import sqlserver_lsn, sqlserver_position
-from cdc_assets.changes.position.tidb import tidb_position
-from cdc_assets.changes.position.trail import trail_place, trail_position
-from cdc_assets.changes.position.yugabyte import yugabyte_op, yugabyte_position
+from cdc_assets.changes.position.origin import binlog_file, sqlserver_lsn, trail_place, yugabyte_op
 from cdc_assets.decode import SETTINGS
 from cdc_assets.formats.order import NUMBERS, OrderState, Placed, order_of
 from cdc_assets.formats.order.binlog import records_of
+from cdc_assets_tests.model.positions import (
+    mariadb_position,
+    mongodb_position,
+    mysql_position,
+    oracle_position,
+    postgres_position,
+    sqlserver_position,
+    tidb_position,
+    trail_position,
+    yugabyte_position,
+)
 from cdc_assets_tests.pipeline import Session
 
 pytestmark = pytest.mark.spark

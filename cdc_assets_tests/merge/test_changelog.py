@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from cdc_assets.changes.offsets import OffsetRange
-from cdc_assets.changes.reference_change import Change
 from cdc_assets.effects import hooked
 from cdc_assets.errors import CdcError, TerminalError
 from cdc_assets_tests.faults import Anywhere, Death, How
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone, truncate
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
 from cdc_assets_tests.merge.test_rebuild import rebuilt
+from cdc_assets_tests.model.change import Change
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import cuts, profiles
 from cdc_assets_tests.toy.actions import Log

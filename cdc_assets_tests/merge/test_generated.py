@@ -9,9 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from cdc_assets.changes import reference_keyless
 from cdc_assets.changes.offsets import OffsetRange
-from cdc_assets.changes.reference import Rules, fold
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
 from cdc_assets.merge.apply.multiset import MissingRowError
@@ -19,6 +17,8 @@ from cdc_assets.merge.intake import read
 from cdc_assets.merge.statements import sql
 from cdc_assets_tests.changes.test_inverse import by_time
 from cdc_assets_tests.merge.one_table import TABLE
+from cdc_assets_tests.model import keyless
+from cdc_assets_tests.model.reference import Rules, fold
 from cdc_assets_tests.pipeline import Pipeline, Session
 from cdc_assets_tests.toy import cuts, profiles
 from cdc_assets_tests.toy.actions import Log
@@ -184,7 +184,7 @@ class Run:
             except MissingRowError:
                 continue
             known = changes_of(cuts.between(self.log.records, {}, self.there))
-            expected = reference_keyless.fold(known)
+            expected = keyless.fold(known)
             found = Counter(tuple(sorted(row.items())) for row in self.pipeline.rows(self.table))
             assert found == +expected, f"after step {number}:\n{self.log.describe()}"
 

@@ -8,7 +8,7 @@ from typing import TypeAlias, assert_never
 
 from hypothesis import strategies as st
 
-from cdc_assets.changes.reference_change import Row, Shape
+from cdc_assets_tests.model.change import Row, Shape
 from cdc_assets_tests.toy import cuts
 from cdc_assets_tests.toy.connector import Connector, ReadingRules, Record, Settings
 from cdc_assets_tests.toy.cuts import Merge, Replay, Step

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from cdc_assets.changes.reference_change import Change, Coordinate, Key, Op, Row, Shape
+from cdc_assets_tests.model.change import Change, Coordinate, Key, Op, Row, Shape
 from cdc_assets_tests.toy.source import Commit, Logged, Source
 
 PLACEHOLDER = "__debezium_unavailable_value"

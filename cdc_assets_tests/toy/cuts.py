@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cdc_assets.changes.reference_change import Coordinate
+from cdc_assets_tests.model.change import Coordinate
 from cdc_assets_tests.toy.connector import Connector, Record
 
 Vector: TypeAlias = Mapping[int, int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from cdc_assets.changes.reference_change import Row
+from cdc_assets_tests.model.change import Row
 from cdc_assets_tests.pipeline import Message
 from cdc_assets_tests.toy.connector import PLACEHOLDER, Event, Record
 

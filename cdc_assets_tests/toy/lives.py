@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from cdc_assets.changes.protocol.checks import BrokenPromiseError, Definition
-from cdc_assets.changes.protocol.effects import Fault
-from cdc_assets.changes.protocol.rules import RIGHT, Protocol
-from cdc_assets.changes.protocol.simulation import Case, Simulation, plan_of
-from cdc_assets.changes.protocol.topic import Record, Topic
-from cdc_assets.changes.reference_change import Change, Coordinate
+from cdc_assets_tests.model.change import Change, Coordinate
+from cdc_assets_tests.model.protocol.checks import BrokenPromiseError, Definition
+from cdc_assets_tests.model.protocol.effects import Fault
+from cdc_assets_tests.model.protocol.rules import RIGHT, Protocol
+from cdc_assets_tests.model.protocol.simulation import Case, Simulation, plan_of
+from cdc_assets_tests.model.protocol.topic import Record, Topic
 from cdc_assets_tests.toy.actions import Log
 from cdc_assets_tests.toy.busy import busy_log
 

@@ -9,9 +9,9 @@ from typing import ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from cdc_assets.changes import reference_keyless
-from cdc_assets.changes.reference import Image, Merger, Rules, Table, fold
-from cdc_assets.changes.reference_keyless import KeylessMerger, MissingRow
+from cdc_assets_tests.model import keyless
+from cdc_assets_tests.model.keyless import KeylessMerger, MissingRow
+from cdc_assets_tests.model.reference import Image, Merger, Rules, Table, fold
 from cdc_assets_tests.toy import actions, cuts
 from cdc_assets_tests.toy.actions import RANGES, SHARES, Action, Snapshot, Toy
 from cdc_assets_tests.toy.connector import Record, Settings, changes_of
@@ -166,7 +166,7 @@ class KeylessMachine(_Machine):
             merged = self._merged(to)
         self.merger, self.vector = merged, dict(to)
         known = changes_of(cuts.between(self.records, {}, self.vector))
-        assert self.merger.rows == reference_keyless.fold(known)
+        assert self.merger.rows == keyless.fold(known)
         if self.vector == self.toy.log.ends:
             rows = self.toy.source.rows.values()
             assert self.merger.rows == Counter(tuple(sorted(row.items())) for row in rows)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from cdc_assets.changes.reference_change import Key, Row, Shape
+from cdc_assets_tests.model.change import Key, Row, Shape
 from cdc_assets_tests.toy import cuts
 from cdc_assets_tests.toy.actions import Commit, Snapshot, Toy
 from cdc_assets_tests.toy.busy import next_action, settings_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from cdc_assets.changes import reference_keyless
-from cdc_assets.changes.reference import Merger, Rules, fold
-from cdc_assets.changes.reference_change import Change
-from cdc_assets.changes.reference_keyless import KeylessMerger, MissingRow
+from cdc_assets_tests.model import keyless
+from cdc_assets_tests.model.change import Change
+from cdc_assets_tests.model.keyless import KeylessMerger, MissingRow
+from cdc_assets_tests.model.reference import Merger, Rules, fold
 from cdc_assets_tests.toy import cuts
 from cdc_assets_tests.toy.actions import Log
 from cdc_assets_tests.toy.connector import Record, changes_of
@@ -57,7 +57,7 @@ def keyless_fault(log: Log, *, remember_events: bool = True) -> str | None:
         except MissingRow:
             continue
         vector = step.to
-        if merger.rows != reference_keyless.fold(changes_of(cuts.between(log.records, {}, vector))):
+        if merger.rows != keyless.fold(changes_of(cuts.between(log.records, {}, vector))):
             return f"step {number}: not the fold of what was read"
     source = Counter(tuple(sorted(row.items())) for row in log.rows)
     return None if merger.rows == source else "all is read, but it is not the source"

@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from cdc_assets.changes.reference_change import Change, Floors, by_position
 from cdc_assets.changes.restarts import (
     APART_MS,
     Placed,
@@ -24,6 +23,7 @@ from cdc_assets.changes.restarts import (
     newest_after,
     witness,
 )
+from cdc_assets_tests.model.change import Change, Floors, by_position
 from cdc_assets_tests.toy.connector import Event, Record, changes_of
 
 Events = list[Record]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from itertools import combinations_with_replacement
 
-from cdc_assets.changes.protocol.effects import Fault, How, Then
+from cdc_assets_tests.model.protocol.effects import Fault, How, Then
 from cdc_assets_tests.toy.lives import KINDS, Kind, Lived, some_life
 
 SMALL: dict[Kind, Lived] = {

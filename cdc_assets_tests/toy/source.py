@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from cdc_assets.changes.reference_change import Key, Op, Row, Shape
+from cdc_assets_tests.model.change import Key, Op, Row, Shape
 
 LARGE = "LARGE"
 """How values begin that are too large to be logged where an update leaves them alone."""

@@ -27,10 +27,17 @@ The *epoch* rises where a source's numbering starts again lower (`cdc_assets.cha
 for binlogs `cdc_assets.changes.numbering`). Until then it is 0 and does not show.
 """
 
-from cdc_assets.changes.position.encoding import LAST, NUMBER_DIGITS, decode, encode, without_offset
 from cdc_assets.changes.position.floors import Floors, floor_at, with_snapshot, with_snapshots
 from cdc_assets.changes.position.origin import scheme_of
-from cdc_assets.changes.position.scheme import Scheme, epoch_bits
+from cdc_assets.changes.position.scheme import (
+    LAST,
+    NUMBER_DIGITS,
+    Scheme,
+    decode,
+    encode,
+    epoch_bits,
+    without_offset,
+)
 
 __all__ = [
     "LAST",

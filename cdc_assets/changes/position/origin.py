@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
-from cdc_assets.changes.position.binlog import binlog_file
 from cdc_assets.changes.position.scheme import Scheme
-from cdc_assets.changes.position.sqlserver import sqlserver_lsn
-from cdc_assets.changes.position.trail import trail_place
-from cdc_assets.changes.position.yugabyte import yugabyte_op
 
 
 def scheme_of(source: Mapping[str, object]) -> Scheme:
@@ -63,3 +59,77 @@ def _number(source: Mapping[str, object], name: str) -> int:
 
 
 _DECIMAL: Final = re.compile(r"^[0-9]{1,19}\Z")
+
+
+class BinlogFile(NamedTuple):
+    """A binlog file's name in two parts; files of one base follow each other by number."""
+
+    base: str
+    number: int
+
+
+def binlog_file(name: str) -> BinlogFile | None:
+    """Splits a name like ``mysql-bin.000009``; None if it is not one.
+
+    The number has six digits until it needs more (``mysql-bin.1000000`` comes after
+    ``mysql-bin.999999``), so names must not be compared as text.
+    https://dev.mysql.com/doc/refman/8.4/en/binary-log.html
+    """
+    found = _BINLOG_FILE.match(name)
+    return BinlogFile(found[1], int(found[2])) if found and int(found[2]) < 2**32 else None
+
+
+_BINLOG_FILE: Final = re.compile(r"^(.+)\.([0-9]{1,10})\Z", re.DOTALL)
+
+
+SqlServerLsn = tuple[int, int]
+"""A log sequence number of 80 bits, as its first 32 and its other 48: compares as the LSN does."""
+
+
+def sqlserver_lsn(text: str) -> SqlServerLsn | None:
+    """Parses an LSN as Debezium writes it, ``00000027:00000758:0005``; None if it is not one.
+
+    The parts are the virtual log file's sequence number, the block and the slot in it.
+    https://learn.microsoft.com/sql/relational-databases/sql-server-transaction-log-architecture-and-management-guide
+    """
+    found = _SQLSERVER_LSN.match(text)
+    return (int(found[1], 16), int(found[2] + found[3], 16)) if found else None
+
+
+_SQLSERVER_LSN: Final = re.compile(r"^([0-9a-fA-F]{8}):([0-9a-fA-F]{8}):([0-9a-fA-F]{4})\Z")
+
+
+TrailPlace = tuple[int, int]
+"""A record of a trail: the file's sequence number, and the byte at which it ends or begins."""
+
+
+def trail_place(text: str) -> TrailPlace | None:
+    """Parses a place as GoldenGate writes it, twenty digits; None if it is not one.
+
+    Ten digits of the file's sequence number, ten of the relative byte address in the file.
+    https://docs.oracle.com/en/middleware/goldengate/big-data/21.1/gadbd/ (metacolumn
+    ``${position}``, "concatenated sequence number and RBA")
+    """
+    return (int(text[:10]), int(text[10:])) if _TRAIL_PLACE.match(text) else None
+
+
+_TRAIL_PLACE: Final = re.compile(r"^[0-9]{20}\Z")
+
+
+YugabyteOp = tuple[int, int, int]
+"""A tablet's Raft operation and a write in it: term, index, write id."""
+
+
+def yugabyte_op(text: str) -> YugabyteOp | None:
+    """Parses an operation in ``source.lsn``, ``term:index:key:write_id:time``; None if not one.
+
+    The key and the time only say where a snapshot of the tablet continues.
+    https://github.com/yugabyte/debezium-connector-yugabytedb (``OpId``)
+    """
+    found = _YUGABYTE_OP.match(text)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+
+
+_YUGABYTE_OP: Final = re.compile(
+    r"^([0-9]{1,18}):([0-9]{1,18}):[^:]*:([0-9]{1,18})(?::[^:]*)?\Z", re.DOTALL
+)

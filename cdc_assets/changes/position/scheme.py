@@ -1,7 +1,12 @@
-"""Names the schemes of positions, and says which of them have room for an epoch."""
+"""Names the schemes of positions, and says which of them have room for an epoch.
+
+Encodes a position's numbers as bytes of the same order.
+"""
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -62,14 +67,31 @@ def epoch_bits(scheme: Scheme) -> int:
     return _EPOCH_BITS[scheme]
 
 
-def in_epoch(scheme: Scheme, epoch: int, number: int) -> int:
-    """Returns a first number with its epoch.
+LAST: Final = 2**63 - 1
+"""Above any number of a change: the end of a commit that a snapshot contains completely."""
+
+
+def encode(numbers: Sequence[int]) -> bytes:
+    """Returns the bytes of a position.
 
     Raises:
-        ValueError: if the number reaches into the bits of the epoch.
+        ValueError: if a number is negative or needs more than 63 bits.
     """
-    bits = epoch_bits(scheme)
-    if number >> bits:
-        msg = f"a {scheme} position above {bits} bits cannot be told from one of a later epoch"
+    if any(not 0 <= number < 2**63 for number in numbers):
+        msg = "a position holds non-negative signed 64-bit numbers"
         raise ValueError(msg)
-    return epoch << bits | number
+    return struct.pack(f">{len(numbers)}q", *numbers)
+
+
+def decode(position: bytes) -> tuple[int, ...]:
+    """Returns the numbers of an encoded position."""
+    return struct.unpack(f">{len(position) // 8}q", position)
+
+
+NUMBER_DIGITS: Final = 16
+"""Hexadecimal digits of each number of a position."""
+
+
+def without_offset(position: str) -> str:
+    """Returns the part of a position that all deliveries of an event share; hexadecimal."""
+    return position[:-NUMBER_DIGITS]

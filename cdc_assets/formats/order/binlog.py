@@ -41,7 +41,13 @@ _FILE: Final = r"(?s)^(.+)\.([0-9]{1,10})\z"
 
 
 class BinlogOrder(Order):
-    """The rules of `cdc_assets.changes.position.binlog`."""
+    """Orders by ``(epoch and file number, pos, row, offset)``.
+
+    ``source.pos`` is where the binlog event begins and ``source.row`` is the row in it, from 0.
+    Rows of a snapshot carry the binlog position that the snapshot is consistent with, which is
+    the end of the last event that it contains; rows of an incremental one that of the watermark.
+    https://debezium.io/documentation/reference/stable/connectors/mysql.html (``source``)
+    """
 
     scheme = Scheme.BINLOG
     types: ClassVar = {
@@ -93,7 +99,14 @@ class BinlogOrder(Order):
 
 
 class MariaDbOrder(BinlogOrder):
-    """The rules of `cdc_assets.changes.position.binlog`."""
+    """Orders by ``(epoch and file number, pos, offset)``.
+
+    From 11.4 on, unless ``binlog_legacy_event_pos`` is on, all events of a transaction have the
+    position of its begin, while ``source.row`` starts at 0 in each of them: within a transaction
+    the order is that of delivery. ``transaction.total_order`` cannot replace it: connectors before
+    Debezium 3.7 count from 1 again when they resume within a transaction.
+    https://mariadb.com/docs/server/server-management/variables-and-modes/server-system-variables
+    """
 
     scheme = Scheme.MARIADB
     types: ClassVar = {name: each for name, each in BinlogOrder.types.items() if name != "row"}

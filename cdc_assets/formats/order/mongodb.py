@@ -13,7 +13,11 @@ from cdc_assets.formats.order.order import Order, OrderState, Placed
 
 
 class MongoDbOrder(Order):
-    """The rules of `cdc_assets.changes.position.mongodb`."""
+    """Orders by ``(seconds, ordinal, offset)``.
+
+    Changes of one transaction share a cluster time; they count in Kafka order.
+    https://www.mongodb.com/docs/manual/reference/bson-types/#timestamps
+    """
 
     scheme = Scheme.MONGODB
     types: ClassVar = {"ord": LongType}

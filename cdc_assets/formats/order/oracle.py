@@ -13,7 +13,12 @@ from cdc_assets.formats.order.order import Order, OrderState, Placed, epoch_of, 
 
 
 class OracleOrder(Order):
-    """The rules of `cdc_assets.changes.position.oracle`."""
+    """Orders by ``(commit SCN, SCN, order, offset)``.
+
+    A snapshot reads ``AS OF SCN`` S, which contains everything committed up to S, and its rows have
+    S as ``source.scn``. They have no commit SCN, or an older one of a change streamed before.
+    https://debezium.io/documentation/reference/stable/connectors/oracle.html
+    """
 
     scheme = Scheme.ORACLE
     types: ClassVar = {

@@ -21,7 +21,26 @@ _NO_LSN: Final = -(1 << 63)
 
 
 class PostgresOrder(Order):
-    """The rules of `cdc_assets.changes.position.postgres`."""
+    """Orders by ``(last commit LSN, LSN, offset)``.
+
+    For one key, LSN order is commit order, since row locks serialise its writers. Across
+    transactions it is not, since they interleave. The pair of ``source.sequence`` follows the order
+    of emission, which is commit order. Three cases need more than the pair:
+
+    - A row of a complete snapshot (``read``) has no last commit. It was read at its LSN, and
+      every transaction that it does not contain commits after that: it counts as committed there,
+      before any change that follows that commit.
+    - A row of an incremental snapshot is sent amid changes and has the ``sequence`` of the
+      change that it is sent before, which it may not contain: with ``read.only`` a change of its
+      own key closes the window. All changes that follow that last commit may be newer than the row,
+      and earlier ones are in it. So it counts as committed there.
+      https://debezium.io/documentation/reference/3.6/connectors/postgresql.html#postgresql-read-only-incremental-snapshots
+    - The first transaction after a connector's start has no last commit either. Its changes
+      may have an LSN *below* that of a snapshot row (it ran while the slot was made), but are
+      newer. They follow the *read floor*: the LSN of the latest complete snapshot that began
+      before them in their partition. A later one would lift redeliveries and replays above newer
+      rows; see `cdc_assets.changes.position.floor_at`.
+    """
 
     scheme = Scheme.POSTGRES
     types: ClassVar = {"lsn": LongType, "sequence": StringType}

@@ -15,7 +15,13 @@ _LSN: Final = r"^[0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4}\z"
 
 
 class SqlServerOrder(Order):
-    """The rules of `cdc_assets.changes.position.sqlserver`."""
+    """Orders by ``(commit LSN, change LSN, serial, offset)``.
+
+    ``source.event_serial_no`` distinguishes changes of the same commit and change LSN. Rows of
+    an initial or blocking snapshot have only a commit LSN, the highest of the database when
+    the snapshot began; rows of an incremental one have all of the watermark's.
+    https://debezium.io/documentation/reference/stable/connectors/sqlserver.html
+    """
 
     scheme = Scheme.SQLSERVER
     tells_changes = True

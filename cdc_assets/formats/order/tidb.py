@@ -13,7 +13,12 @@ from cdc_assets.formats.order.order import Order, OrderState, Placed
 
 
 class TidbOrder(Order):
-    """The rules of `cdc_assets.changes.position.tidb`."""
+    """Orders by ``(commit timestamp, offset)``.
+
+    The timestamp oracle gives each transaction one, in the order of commits over the whole cluster.
+    A transaction leaves one change of each key.
+    https://docs.pingcap.com/tidb/stable/tso
+    """
 
     scheme = Scheme.TIDB
     tells_changes = True

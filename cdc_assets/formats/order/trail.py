@@ -13,7 +13,11 @@ from cdc_assets.formats.order.order import Order, OrderState, Placed, epoch_of, 
 
 
 class TrailOrder(Order):
-    """The rules of `cdc_assets.changes.position.trail`."""
+    """Orders by ``(epoch and file, byte, offset)``.
+
+    A trail contains whole transactions in commit order. A change of the key that comes as a delete
+    and an insert has one place and two keys.
+    """
 
     scheme = Scheme.TRAIL
     tells_changes = True

@@ -15,7 +15,13 @@ _OP: Final = r"(?s)^([0-9]{1,18}):([0-9]{1,18}):[^:]*:([0-9]{1,18})(?::[^:]*)?\z
 
 
 class YugabyteOrder(Order):
-    """The rules of `cdc_assets.changes.position.yugabyte`."""
+    """Orders by ``(commit time, term, index, write id, offset)``.
+
+    The commit time is the hybrid time by which the database itself orders the versions of a
+    row, over all tablets and also after a tablet was split. Within a transaction, and so
+    within its tablet, the operation orders the writes. A snapshot's row contains everything
+    committed up to the time at which it was read, which is its commit time.
+    """
 
     scheme = Scheme.YUGABYTE
     tells_changes = True

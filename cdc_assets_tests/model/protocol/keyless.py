@@ -1,6 +1,6 @@
 """Applies a batch to a table without a key: events that count, and the rows added or removed.
 
-The counting rules are those of `reference_keyless.KeylessMerger`.
+The counting rules are those of `keyless.KeylessMerger`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cdc_assets.changes.protocol.merged import (
+from cdc_assets_tests.model.change import Change
+from cdc_assets_tests.model.keyless import Frozen, KeylessMerger
+from cdc_assets_tests.model.protocol.merged import (
     Found,
     Merged,
     Rows,
@@ -19,9 +21,7 @@ from cdc_assets.changes.protocol.merged import (
     higher,
     highest,
 )
-from cdc_assets.changes.protocol.published import Entry
-from cdc_assets.changes.reference_change import Change
-from cdc_assets.changes.reference_keyless import Frozen, KeylessMerger
+from cdc_assets_tests.model.protocol.published import Entry
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cdc_assets.changes.reference_change import (
+from cdc_assets_tests.model.change import (
     BEFORE_ALL,
     Change,
     Held,

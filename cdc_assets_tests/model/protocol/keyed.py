@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cdc_assets.changes.protocol.merged import (
+from cdc_assets_tests.model.change import (
+    Change,
+    Coordinate,
+    Key,
+    Placed,
+    Position,
+    Shape,
+    by_position,
+)
+from cdc_assets_tests.model.moves import event_of
+from cdc_assets_tests.model.protocol.merged import (
     Found,
     Merged,
     Rows,
@@ -19,18 +29,8 @@ from cdc_assets.changes.protocol.merged import (
     highest,
     newest,
 )
-from cdc_assets.changes.protocol.published import Entry
-from cdc_assets.changes.reference import Merger, Rules
-from cdc_assets.changes.reference_change import (
-    Change,
-    Coordinate,
-    Key,
-    Placed,
-    Position,
-    Shape,
-    by_position,
-)
-from cdc_assets.changes.reference_moves import event_of
+from cdc_assets_tests.model.protocol.published import Entry
+from cdc_assets_tests.model.reference import Merger, Rules
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,21 +9,21 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from cdc_assets.changes.protocol.checks import (
+from cdc_assets_tests.model.protocol.checks import (
     BrokenPromiseError,
     Checks,
     Definition,
     require_settled,
 )
-from cdc_assets.changes.protocol.effects import Fault, How, Then
-from cdc_assets.changes.protocol.keyed import Keyed
-from cdc_assets.changes.protocol.keyless import Keyless
-from cdc_assets.changes.protocol.merged import Rows
-from cdc_assets.changes.protocol.plan import Kind, Order
-from cdc_assets.changes.protocol.process import End
-from cdc_assets.changes.protocol.rules import RIGHT, Protocol
-from cdc_assets.changes.protocol.stage import Stage
-from cdc_assets.changes.protocol.world import World
+from cdc_assets_tests.model.protocol.effects import Fault, How, Then
+from cdc_assets_tests.model.protocol.keyed import Keyed
+from cdc_assets_tests.model.protocol.keyless import Keyless
+from cdc_assets_tests.model.protocol.merged import Rows
+from cdc_assets_tests.model.protocol.plan import Kind, Order
+from cdc_assets_tests.model.protocol.process import End
+from cdc_assets_tests.model.protocol.rules import RIGHT, Protocol
+from cdc_assets_tests.model.protocol.stage import Stage
+from cdc_assets_tests.model.protocol.world import World
 
 MOST_RUNS = 8
 """The most runs without faults; each fault allows four more, each part of the log one more."""
@@ -71,7 +71,7 @@ class Simulation:
             rules = Keyless(self.protocol.repeats_by_event)
         else:
             rules = Keyed(definition.shape, definition.soft, self.protocol.whole_moves)
-        chance = random.Random(self.seed)  # noqa: S311 - no secret, but a life to be lived again
+        chance = random.Random(self.seed)
         self.world = World(definition.topic, rules, definition.shape, chance)
         self.world.produced = self.case.points[0]
         checks, points = Checks(definition, self.protocol), self.case.points

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from cdc_assets.changes.reference_change import Change, Coordinate, Position
+from cdc_assets_tests.model.change import Change, Coordinate, Position
 
 Vector: TypeAlias = Mapping[int, int]
 """The next-to-read offset of each partition."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from cdc_assets.changes.protocol.published import Entry, Published
-from cdc_assets.changes.reference_change import Change, Coordinate, Floors, Placed, Position
+from cdc_assets_tests.model.change import Change, Coordinate, Floors, Placed, Position
+from cdc_assets_tests.model.protocol.published import Entry, Published
 
 Rows: TypeAlias = Mapping[Any, Any]
 """With a key, the lake's state of each key; without a key, how often each row is there."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cdc_assets.changes.protocol.checks import BrokenPromiseError, Checks
-from cdc_assets.changes.protocol.effects import (
+from cdc_assets_tests.model.protocol.checks import BrokenPromiseError, Checks
+from cdc_assets_tests.model.protocol.effects import (
     Effect,
     EffectError,
     Fault,
@@ -15,10 +15,10 @@ from cdc_assets.changes.protocol.effects import (
     RefusedError,
     Then,
 )
-from cdc_assets.changes.protocol.plan import Kind, Order
-from cdc_assets.changes.protocol.process import End, run
-from cdc_assets.changes.protocol.rules import Protocol
-from cdc_assets.changes.protocol.world import World
+from cdc_assets_tests.model.protocol.plan import Kind, Order
+from cdc_assets_tests.model.protocol.process import End, run
+from cdc_assets_tests.model.protocol.rules import Protocol
+from cdc_assets_tests.model.protocol.world import World
 
 MOST_EFFECTS = 5000
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from cdc_assets.changes.protocol.effects import (
+from cdc_assets_tests.model.protocol.effects import (
     EffectError,
     InterruptedAttemptError,
     Life,
     RefusedError,
     effect,
 )
-from cdc_assets.changes.protocol.execution import Attempt, Outcome
-from cdc_assets.changes.protocol.plan import GROWTH, Kind, Order
-from cdc_assets.changes.protocol.rules import Protocol
-from cdc_assets.changes.protocol.world import World
+from cdc_assets_tests.model.protocol.execution import Attempt, Outcome
+from cdc_assets_tests.model.protocol.plan import GROWTH, Kind, Order
+from cdc_assets_tests.model.protocol.rules import Protocol
+from cdc_assets_tests.model.protocol.world import World
 
 CONFLICTS = 5
 """Conflicts in a row that end a run; the next run goes on."""

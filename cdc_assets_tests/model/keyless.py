@@ -1,7 +1,7 @@
 """Defines the table without a key that a log makes, a multiset of rows, and models its algorithm.
 
 Events carry full images. `fold` is the definition and `KeylessMerger` the model of the algorithm,
-as in `cdc_assets.changes.reference`. The algorithm rests on two rules that keyed tables do not
+as in `cdc_assets_tests.model.reference`. The algorithm rests on two rules that keyed tables do not
 need:
 
 - It remembers every applied event, since counting twice differs from counting once. Such tables
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from cdc_assets.changes.reference_change import BEFORE_ALL, Change, Coordinate, Position, Row
+from cdc_assets_tests.model.change import BEFORE_ALL, Change, Coordinate, Position, Row
 
 Frozen: TypeAlias = tuple[tuple[str, object], ...]
 """A row that can be counted: its columns by name."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cdc_assets.changes.protocol.topic import Vector
-from cdc_assets.changes.reference_change import BEFORE_ALL, Coordinate, Floors, Key, Position
+from cdc_assets_tests.model.change import BEFORE_ALL, Coordinate, Floors, Key, Position
+from cdc_assets_tests.model.protocol.topic import Vector
 
 
 @dataclass(frozen=True, slots=True)

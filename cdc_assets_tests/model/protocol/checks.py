@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cdc_assets.changes import reference, reference_keyless
-from cdc_assets.changes.protocol.keyed import Keyed
-from cdc_assets.changes.protocol.merged import Rows
-from cdc_assets.changes.protocol.published import Published
-from cdc_assets.changes.protocol.rules import Protocol
-from cdc_assets.changes.protocol.topic import Topic, Vector
-from cdc_assets.changes.protocol.world import World
-from cdc_assets.changes.reference import Image
-from cdc_assets.changes.reference_change import Change, Coordinate, Shape
-from cdc_assets.changes.reference_keyless import MissingRow
+from cdc_assets_tests.model import keyless, reference
+from cdc_assets_tests.model.change import Change, Coordinate, Shape
+from cdc_assets_tests.model.keyless import MissingRow
+from cdc_assets_tests.model.protocol.keyed import Keyed
+from cdc_assets_tests.model.protocol.merged import Rows
+from cdc_assets_tests.model.protocol.published import Published
+from cdc_assets_tests.model.protocol.rules import Protocol
+from cdc_assets_tests.model.protocol.topic import Topic, Vector
+from cdc_assets_tests.model.protocol.world import World
+from cdc_assets_tests.model.reference import Image
 
 
 class BrokenPromiseError(AssertionError):
@@ -52,7 +52,7 @@ class Definition:
 
     def _counted(self, changes: Sequence[Change]) -> Rows:
         try:
-            return reference_keyless.fold(changes)
+            return keyless.fold(changes)
         except MissingRow as missing:
             msg = f"published without a row that is taken away: {missing}"
             raise BrokenPromiseError(msg) from missing

@@ -1,7 +1,7 @@
 """Defines a change as decoded from the log, and the position that orders it.
 
-The definition and the models of the algorithms share these types: `reference`,
-`reference_keyless`, `protocol`. No I/O.
+The definition and the models of the algorithms share these types (`reference`, `keyless`,
+`protocol`). No I/O.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Change:
         row: columns of the image without those in ``unset``; None for deletes and truncates.
             A create has all of them.
         unset: columns that hold the placeholder. An update leaves them alone. In a create they are
-            undecided until resolved: see `reference_moves`.
+            undecided until resolved: see `moves`.
         before: the full row before the change, where the source sends it.
         floats: the change has no last commit; its position is as if it committed at its own
             LSN, and `Floors` lifts it.

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cdc_assets.changes.protocol.effects import EffectError, Life, RefusedError, effect
-from cdc_assets.changes.protocol.merged import Merged, Rows, Write
-from cdc_assets.changes.protocol.plan import Plan
-from cdc_assets.changes.protocol.published import Published
-from cdc_assets.changes.protocol.rules import Protocol
-from cdc_assets.changes.protocol.tables import Table
-from cdc_assets.changes.protocol.world import Entries, LakeTable, World
+from cdc_assets_tests.model.protocol.effects import EffectError, Life, RefusedError, effect
+from cdc_assets_tests.model.protocol.merged import Merged, Rows, Write
+from cdc_assets_tests.model.protocol.plan import Plan
+from cdc_assets_tests.model.protocol.published import Published
+from cdc_assets_tests.model.protocol.rules import Protocol
+from cdc_assets_tests.model.protocol.tables import Table
+from cdc_assets_tests.model.protocol.world import Entries, LakeTable, World
 
 
 @dataclass(frozen=True, slots=True)

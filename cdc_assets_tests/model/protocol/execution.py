@@ -18,18 +18,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from cdc_assets.changes.protocol import plan as planning
-from cdc_assets.changes.protocol.effects import Life, effect
-from cdc_assets.changes.protocol.keyless import Keyless
-from cdc_assets.changes.protocol.merged import Found, Merged, coordinates
-from cdc_assets.changes.protocol.plan import Kind, Order, Plan, View
-from cdc_assets.changes.protocol.published import Entry, Published
-from cdc_assets.changes.protocol.publishing import Publisher, made, side_of
-from cdc_assets.changes.protocol.rules import Protocol
-from cdc_assets.changes.protocol.topic import Record
-from cdc_assets.changes.protocol.world import World
-from cdc_assets.changes.reference_change import Change, Coordinate, Held
-from cdc_assets.changes.reference_keyless import MissingRow
+from cdc_assets_tests.model.change import Change, Coordinate, Held
+from cdc_assets_tests.model.keyless import MissingRow
+from cdc_assets_tests.model.protocol import plan as planning
+from cdc_assets_tests.model.protocol.effects import Life, effect
+from cdc_assets_tests.model.protocol.keyless import Keyless
+from cdc_assets_tests.model.protocol.merged import Found, Merged, coordinates
+from cdc_assets_tests.model.protocol.plan import Kind, Order, Plan, View
+from cdc_assets_tests.model.protocol.published import Entry, Published
+from cdc_assets_tests.model.protocol.publishing import Publisher, made, side_of
+from cdc_assets_tests.model.protocol.rules import Protocol
+from cdc_assets_tests.model.protocol.topic import Record
+from cdc_assets_tests.model.protocol.world import World
 
 
 class Outcome(StrEnum):

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from cdc_assets.changes import reference_moves as moves
-from cdc_assets.changes.reference_change import (
+from cdc_assets_tests.model import moves
+from cdc_assets_tests.model.change import (
     BEFORE_ALL,
     Change,
     Floors,

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from cdc_assets.changes.protocol.effects import RefusedError
-from cdc_assets.changes.protocol.published import Published
+from cdc_assets_tests.model.protocol.effects import RefusedError
+from cdc_assets_tests.model.protocol.published import Published
 
 Content = TypeVar("Content")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from cdc_assets.changes.protocol.published import Published
-from cdc_assets.changes.protocol.rules import Protocol
-from cdc_assets.changes.protocol.topic import Marks, Record, Vector
-from cdc_assets.changes.protocol.world import NOTHING, World
-from cdc_assets.changes.reference_change import Coordinate
+from cdc_assets_tests.model.change import Coordinate
+from cdc_assets_tests.model.protocol.published import Published
+from cdc_assets_tests.model.protocol.rules import Protocol
+from cdc_assets_tests.model.protocol.topic import Marks, Record, Vector
+from cdc_assets_tests.model.protocol.world import NOTHING, World
 
 GROWTH = 8
 """The factor by which a batch that is too short grows."""

@@ -7,14 +7,14 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from cdc_assets.changes.protocol.effects import RefusedError
-from cdc_assets.changes.protocol.keyed import Keyed
-from cdc_assets.changes.protocol.keyless import Keyless
-from cdc_assets.changes.protocol.merged import Rows
-from cdc_assets.changes.protocol.published import Entry, Published
-from cdc_assets.changes.protocol.tables import Table
-from cdc_assets.changes.protocol.topic import Marks, Topic, Vector
-from cdc_assets.changes.reference_change import Coordinate, Shape
+from cdc_assets_tests.model.change import Coordinate, Shape
+from cdc_assets_tests.model.protocol.effects import RefusedError
+from cdc_assets_tests.model.protocol.keyed import Keyed
+from cdc_assets_tests.model.protocol.keyless import Keyless
+from cdc_assets_tests.model.protocol.merged import Rows
+from cdc_assets_tests.model.protocol.published import Entry, Published
+from cdc_assets_tests.model.protocol.tables import Table
+from cdc_assets_tests.model.protocol.topic import Marks, Topic, Vector
 
 Entries = frozenset[Entry]
 NOTHING: Published = Published()

@@ -4,7 +4,7 @@
 and applies them one by one. `Merger` is the algorithm: it sees the log in batches and remembers
 only what the lake stores. After every batch its table must equal the fold of everything read so
 far, and replaying any range must change nothing. Neither does I/O. The tests compare the two, and
-the real merge with both. `reference_keyless` does the same for tables without a key.
+the real merge with both. `keyless` does the same for tables without a key.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from cdc_assets.changes import reference_moves as moves
-from cdc_assets.changes.reference_change import (
+from cdc_assets_tests.model import moves
+from cdc_assets_tests.model.change import (
     BEFORE_ALL,
     Change,
     Coordinate,
