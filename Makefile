@@ -19,7 +19,7 @@ SOURCE ?= postgres
 # Of Dagster's webserver.
 PORT ?= 3000
 
-.PHONY: help demo dev unit test lint type jars bench soak install stack-up stack-down clean
+.PHONY: help demo dev unit test lint type shape jars bench soak install stack-up stack-down clean
 
 help:  ## this list
 	@bold= plain=; if [ -t 1 ] && [ -z "$${NO_COLOR:-}" ]; then bold=$$'\033[1m' plain=$$'\033[0m'; fi; \
@@ -50,6 +50,9 @@ lint: .venv/.synced  ## ruff and the import rules
 
 type: .venv/.synced  ## pyright
 	$(BIN)/pyright
+
+shape:  ## the structure's figures beside their goals; LIST=1: what was counted
+	@$(PYTHON) -m cdc_assets_tests.shape $(if $(LIST),--list)
 
 jars: .venv/.synced $(HOME_DIR)/.installed-optional  ## the package's own Java, of its sources; needs a JDK
 	$(BIN)/python -m cdc_assets_tests.jars

@@ -1,0 +1,1 @@
+"""The structure's figures, from the syntax trees alone: `make shape`."""
