@@ -90,14 +90,14 @@ $(UV):
 	@$(PYTHON) -m venv .uv
 	@.uv/bin/pip install --quiet --disable-pip-version-check uv
 
-.venv/.synced: uv.lock pyproject.toml | $(UV)
+.venv/.synced: uv.lock pyproject.toml $(wildcard packages/*/pyproject.toml) | $(UV)
 	$(UV) sync --locked --all-extras --python .uv/bin/python
 	@touch $@
 
-$(HOME_DIR)/.installed-optional: .venv/.synced $(wildcard cdc_assets/devstack/jvm/*)
+$(HOME_DIR)/.installed-optional: .venv/.synced $(wildcard packages/devstack/cdc_assets_devstack/jvm/* cdc_assets/decode/jvm/*.xml)
 	$(BIN)/cdc-assets stack install mariadb registry spark-s3 rest-catalog junit
 	@touch $@
 
-$(HOME_DIR)/.installed: .venv/.synced $(wildcard cdc_assets/devstack/jvm/*)
+$(HOME_DIR)/.installed: .venv/.synced $(wildcard packages/devstack/cdc_assets_devstack/jvm/* cdc_assets/decode/jvm/*.xml)
 	$(BIN)/cdc-assets stack install
 	@touch $@

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from cdc_assets.errors import CdcError, ConfigError
+from cdc_assets.local_stack import DEVSTACK, devstack
 
 if TYPE_CHECKING:
     from cdc_assets.config import ReplicationConfig
@@ -36,7 +37,7 @@ MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
         "The jars and settings that a Spark server of your own needs.",
     ),
     "init": ("cdc_assets.operate.init", "Write a commented replication.yaml from what is found."),
-    "stack": ("cdc_assets.devstack.cli", "The local stack: up, down, status."),
+    "stack": ("cdc_assets_devstack.cli", "The local stack: up, down, status."),
     "metrics": ("cdc_assets.operate.metrics", "Numbers in OpenMetrics' form, served or printed."),
     "history": (
         "cdc_assets.orchestration.rewind_commands",
@@ -46,7 +47,7 @@ MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
         "cdc_assets.orchestration.rewind_commands",
         "Take a table back to an earlier publish; it goes on from there.",
     ),
-    "demo": ("cdc_assets.devstack.demo", "A shop database under load, replicated live."),
+    "demo": ("cdc_assets_devstack.demo", "A shop database under load, replicated live."),
     "rebuild": (
         "cdc_assets.orchestration.rebuild_command",
         "Build TABLE anew beside the old one and swap it in at once.",
@@ -73,7 +74,9 @@ class MountedGroup(click.Group):
         """Import a mounted command."""
         if cmd_name not in MOUNTED:
             return super().get_command(ctx, cmd_name)
-        return getattr(import_module(MOUNTED[cmd_name][0]), cmd_name)
+        package, _, module = MOUNTED[cmd_name][0].partition(".")
+        found = devstack(module) if package == DEVSTACK else import_module(f"{package}.{module}")
+        return getattr(found, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list in the help, without importing."""

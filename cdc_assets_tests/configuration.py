@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from cdc_assets_devstack.layout import Ports
 
 from cdc_assets.config import ReplicationConfig, load_config
-from cdc_assets.devstack.layout import Ports
 
 NOWHERE = "127.0.0.1:1"
 """Where nobody listens."""

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cdc_assets_devstack.configured import stack_of
+from cdc_assets_devstack.java import OPTIONS_VARIABLE
+from cdc_assets_devstack.layout import JARS_VARIABLE, Ports
+from cdc_assets_devstack.ports import pick_free_ports
+from cdc_assets_devstack.spark_server import SparkEndpoint
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.configured import stack_of
-from cdc_assets.devstack.java import OPTIONS_VARIABLE
-from cdc_assets.devstack.layout import JARS_VARIABLE, Ports
-from cdc_assets.devstack.ports import pick_free_ports
-from cdc_assets.devstack.spark_server import SparkEndpoint
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.configuration import database_of, on_ports, source, write
 from cdc_assets_tests.markers import require_one_kind
 from cdc_assets_tests.toy import profiles

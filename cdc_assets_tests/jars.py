@@ -15,11 +15,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from cdc_assets_devstack import local_files
+from cdc_assets_devstack.jars import require_installed
+from cdc_assets_devstack.java import pyspark_jars
+from cdc_assets_devstack.layout import StackLayout
+
 from cdc_assets import decode
-from cdc_assets.devstack import local_files
-from cdc_assets.devstack.jars import require_installed
-from cdc_assets.devstack.java import pyspark_jars
-from cdc_assets.devstack.layout import StackLayout
 
 DECODE_TESTS: Final = Path(__file__).parent / "decode" / "jvm" / "tests.jar"
 JARS: Final = (local_files.JAR, decode.JAR, DECODE_TESTS)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from cdc_assets_devstack.configured import make_lake_folders
 from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.io import load_file_io
@@ -16,7 +17,6 @@ from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config import BatchConfig, ReplicationConfig, Secret, load_config, parse_config
 from cdc_assets.databases.postgres.columns import PostgresColumn
 from cdc_assets.databases.postgres.types import describe_table
-from cdc_assets.devstack.configured import make_lake_folders
 from cdc_assets.errors import ConfigError
 from cdc_assets.files import files_at, replace_file
 from cdc_assets.schema.modes import (

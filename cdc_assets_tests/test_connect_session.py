@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import grpc
 import pytest
+from cdc_assets_devstack.spark_server import SparkEndpoint
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.client import SparkConnectClient
 
@@ -14,7 +15,6 @@ from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.connect_session import add_jar, open_session
 from cdc_assets.decode import JAR
-from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.merge.statements import sql
 from cdc_assets.orchestration.resources import ReplicationSpark, spark_resource
 from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire

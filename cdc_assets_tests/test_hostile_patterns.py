@@ -14,12 +14,12 @@ from typing import Any
 
 import pyspark
 import pytest
+from cdc_assets_devstack.java import find_java
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError
 from pyspark.sql.types import BinaryType, StringType
 
 from cdc_assets import decode
-from cdc_assets.devstack.java import find_java
 from cdc_assets.formats.values import arriving, is_decoded, wire_type
 from cdc_assets.schema.types import Column, Decimal, Primitive, Wire, WireDetail
 from cdc_assets_tests import hostile

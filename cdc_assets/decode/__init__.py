@@ -1,6 +1,15 @@
 """Functions of our own for Spark, which lie in the package as a jar (``jvm``)."""
 
-from cdc_assets.decode.jar import CATALOG, JAR, SETTINGS, Found, digest, found_by
+from cdc_assets.decode.jar import (
+    CATALOG,
+    JAR,
+    SERVER_MANIFESTS,
+    SETTINGS,
+    Found,
+    artifacts,
+    digest,
+    found_by,
+)
 from cdc_assets.decode.json import (
     ALONE,
     NOT_UTF8,
@@ -19,7 +28,7 @@ from cdc_assets.decode.json import (
 )
 
 __all__ = [
-    "ALONE", "CATALOG", "JAR", "NOT_UTF8", "SETTINGS", "SORTED", "UNLIKE", "UTF8", "Found",
-    "called", "compared", "counted", "digest", "found_by", "read_avro", "read_change", "read_json",
-    "read_key", "read_value", "told",
+    "ALONE", "CATALOG", "JAR", "NOT_UTF8", "SERVER_MANIFESTS", "SETTINGS", "SORTED", "UNLIKE",
+    "UTF8", "Found", "artifacts", "called", "compared", "counted", "digest", "found_by",
+    "read_avro", "read_change", "read_json", "read_key", "read_value", "told",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from xml.etree import ElementTree
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,6 +21,8 @@ JAR: Final = Path(__file__).with_name("jvm") / "decode.jar"
 CATALOG: Final = "cdc_decode"
 SETTINGS: Final = {f"spark.sql.catalog.{CATALOG}": "cdc_assets.decode.Functions"}
 """Of every session that reads records."""
+SERVER_MANIFESTS: Final = {name: JAR.with_name(f"{name}.xml") for name in ("spark", "spark-s3")}
+"""Ivy's manifests of what a Spark server needs from Maven, and of what it needs for S3."""
 _BUILD: Final = "cdc_assets.decode.Build"
 _TASKS: Final = 2
 _NONE: Final = re.compile(
@@ -43,6 +46,12 @@ def digest() -> str:
     """Returns the digest of the sources that the package's jar was made of."""
     with zipfile.ZipFile(JAR) as file:
         return file.read(f"META-INF/{JAR.stem}.sha256").decode()
+
+
+def artifacts(manifest: Path) -> tuple[str, ...]:
+    """Returns the artifacts that a manifest names, as ``org:name:version``."""
+    found = ElementTree.parse(manifest).iterfind("dependencies/dependency")  # noqa: S314
+    return tuple(f"{each.get('org')}:{each.get('name')}:{each.get('rev')}" for each in found)
 
 
 def found_by(session: SparkSession) -> Found:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import click
 
 from cdc_assets import decode
-from cdc_assets.devstack.jars import artifacts
 
 if TYPE_CHECKING:
     from cdc_assets.config import ReplicationConfig
@@ -60,10 +59,11 @@ def needed_by(config: ReplicationConfig | None) -> Needed:
 
 def packages(needed: Needed) -> tuple[str, ...]:
     """Returns Maven coordinates: the versions with which the tests run."""
-    known = artifacts("spark")
+    known = decode.artifacts(decode.SERVER_MANIFESTS["spark"])
     always = ("org.apache.iceberg:", "org.apache.spark:")
     named = [each for each in known if each.startswith(always) or _name(each) in needed.drivers]
-    return (*named, *(artifacts("spark-s3") if needed.is_in_s3 else ()))
+    in_s3 = decode.artifacts(decode.SERVER_MANIFESTS["spark-s3"]) if needed.is_in_s3 else ()
+    return (*named, *in_s3)
 
 
 def told(needed: Needed) -> Iterator[str]:

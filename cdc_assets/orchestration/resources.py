@@ -29,6 +29,7 @@ from cdc_assets import decode
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.secret import looks_secret
 from cdc_assets.errors import CdcError, ConfigError, UnreachableError
+from cdc_assets.local_stack import devstack
 from cdc_assets.operate.spark_jar import require_jar
 from cdc_assets.orchestration.endpoint import require_listener
 from cdc_assets.orchestration.turns import Turns
@@ -199,11 +200,8 @@ def _shown_config(config: ReplicationConfig) -> dict[str, str]:
 def _late_config(config: ReplicationConfig) -> dict[str, str]:
     spark = config.spark
     if spark.is_local_server:
-        from cdc_assets.devstack.configured import spark_of
-        from cdc_assets.devstack.environment import without_proxy_to_this_machine
-
-        without_proxy_to_this_machine()
-        return {"spark.remote": spark_of(config).url}
+        devstack("environment").without_proxy_to_this_machine()
+        return {"spark.remote": devstack("configured").spark_of(config).url}
     if spark.master is not None:
         return _classic_config(config)
     from cdc_assets.connect_session import with_parameter

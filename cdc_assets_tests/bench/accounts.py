@@ -13,14 +13,14 @@ from statistics import fmean
 from typing import Any
 
 import psycopg
+from cdc_assets_devstack.postgres import bin_folder
+from cdc_assets_devstack.shop.connector import connector_config
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 from psycopg import pq
 
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.postgres import bin_folder
-from cdc_assets.devstack.shop.connector import connector_config
 from cdc_assets.log.values import Watermarks
 from cdc_assets.merge import BatchResult, Replicator
 from cdc_assets.registry import TableEntry

@@ -15,6 +15,9 @@ from functools import partial
 from statistics import fmean, median
 from typing import Any, Final
 
+from cdc_assets_devstack.converters import Avro, Converter, Json
+from cdc_assets_devstack.jars import require_installed
+from cdc_assets_devstack.shop.connector import connector_config
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka import Message as Record
 from confluent_kafka.admin import AdminClient
@@ -22,9 +25,6 @@ from confluent_kafka.cimpl import NewTopic
 
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.converters import Avro, Converter, Json
-from cdc_assets.devstack.jars import require_installed
-from cdc_assets.devstack.shop.connector import connector_config
 from cdc_assets.errors import TerminalError
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.bench.accounts import SOURCE, TABLE, Accounts, drain, prepare_accounts

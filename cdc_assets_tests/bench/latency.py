@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import psutil
+from cdc_assets_devstack import environment
+from cdc_assets_devstack.demo_parts import Dagster, ShopLoadProcess
+from cdc_assets_devstack.layout import HOST
+from cdc_assets_devstack.shop.connector import connector_config
+from cdc_assets_devstack.shop.database import prepare_shop
 
 from cdc_assets.changes.latency import RELATIVE_ERROR, LatencyHistogram
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.slo import Pace
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack import environment
-from cdc_assets.devstack.demo_parts import Dagster, ShopLoadProcess
-from cdc_assets.devstack.layout import HOST
-from cdc_assets.devstack.shop.connector import connector_config
-from cdc_assets.devstack.shop.database import prepare_shop
 from cdc_assets.lake import Lake
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.bench.figures import Figures

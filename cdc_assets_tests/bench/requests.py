@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from statistics import median
 from typing import Final
 
+from cdc_assets_devstack.configured import layout_of, stack_of
+from cdc_assets_devstack.layout import StackLayout
+from cdc_assets_devstack.ports import pick_free_ports
 from pyspark.sql import SparkSession
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.configured import layout_of, stack_of
-from cdc_assets.devstack.layout import StackLayout
-from cdc_assets.devstack.ports import pick_free_ports
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.lake.side import NAMESPACE
 from cdc_assets.merge import BatchResult

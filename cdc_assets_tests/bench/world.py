@@ -14,6 +14,10 @@ from typing import Any
 
 import psutil
 import yaml
+from cdc_assets_devstack.configured import stack_of
+from cdc_assets_devstack.layout import JARS_VARIABLE
+from cdc_assets_devstack.ports import pick_free_ports
+from cdc_assets_devstack.stack import LocalStack
 from psycopg.conninfo import make_conninfo
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -21,10 +25,6 @@ from rich.console import Console
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.connect_session import open_session
-from cdc_assets.devstack.configured import stack_of
-from cdc_assets.devstack.layout import JARS_VARIABLE
-from cdc_assets.devstack.ports import pick_free_ports
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import TransientError
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets_tests.bench.meter import Meter

@@ -10,6 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cdc_assets_devstack.mariadb import MariaDB, connect, quote
+from cdc_assets_devstack.ports import pick_free_ports
+from cdc_assets_devstack.process import Command
+from cdc_assets_devstack.stack import LocalStack
 from pyspark.errors import PySparkException
 
 from cdc_assets.changes.names import TableName
@@ -17,10 +21,6 @@ from cdc_assets.databases.mysql.catalog import read_tables
 from cdc_assets.databases.mysql.rows import MysqlRows
 from cdc_assets.databases.reading import DIGEST, KEY, TOLD
 from cdc_assets.databases.rows import Access, Range
-from cdc_assets.devstack.mariadb import MariaDB, connect, quote
-from cdc_assets.devstack.ports import pick_free_ports
-from cdc_assets.devstack.process import Command
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import TerminalError
 from cdc_assets.merge.resnapshot.reading import read, require_sound
 from cdc_assets.schema.comparing import Key

@@ -11,14 +11,14 @@ from functools import partial
 
 import pymysql
 import pytest
+from cdc_assets_devstack.mariadb import connect
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.mysql.catalog import read_tables
 from cdc_assets.databases.mysql.rows import MysqlRows
 from cdc_assets.databases.mysql.statements import Statements
 from cdc_assets.databases.rows import Access, Range
-from cdc_assets.devstack.mariadb import connect
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import CdcError, ConfigError, TerminalError
 from cdc_assets.schema.modes import ConnectorModes
 from cdc_assets.schema.types import Column, TableSchema

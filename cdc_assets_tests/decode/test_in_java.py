@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from cdc_assets_devstack.java import find_java, pyspark_jars
 
 from cdc_assets import decode
-from cdc_assets.devstack.java import find_java, pyspark_jars
 from cdc_assets_tests.jars import DECODE_TESTS, junit, sources
 
 pytestmark = pytest.mark.spark

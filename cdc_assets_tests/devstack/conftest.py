@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-
-from cdc_assets.devstack.shop.connector import CONNECTOR, EXACT_NUMBERS, connector_config
-from cdc_assets.devstack.shop.database import prepare_shop
-from cdc_assets.devstack.stack import LocalStack
+from cdc_assets_devstack.shop.connector import CONNECTOR, EXACT_NUMBERS, connector_config
+from cdc_assets_devstack.shop.database import prepare_shop
+from cdc_assets_devstack.stack import LocalStack
 
 
 @pytest.fixture(scope="session")

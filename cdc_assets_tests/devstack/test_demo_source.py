@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
+from cdc_assets_devstack.demo_source import Server, demo_source
+from cdc_assets_devstack.layout import StackLayout
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import load_config
-from cdc_assets.devstack.demo_source import Server, demo_source
-from cdc_assets.devstack.layout import StackLayout
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.operate.assess.connector import Connector, Expected
 from cdc_assets.operate.assess.connector_rules import judge_connector
 from cdc_assets.operate.assess.finding import Place

@@ -4,14 +4,14 @@ import subprocess
 import sys
 
 import pytest
+from cdc_assets_devstack.demo_lock import only_demo
+from cdc_assets_devstack.demo_watch import Follow, PartStoppedError, Watch
+from cdc_assets_devstack.layout import StackLayout
+from cdc_assets_devstack.part import PartDiedError
+from cdc_assets_devstack.ports import pick_free_ports
+from cdc_assets_devstack.shop.clerk import DUTIES
+from cdc_assets_devstack.shop.trouble import LONGEST_REST_SECONDS, STEADY_SECONDS, Troubles
 
-from cdc_assets.devstack.demo_lock import only_demo
-from cdc_assets.devstack.demo_watch import Follow, PartStoppedError, Watch
-from cdc_assets.devstack.layout import StackLayout
-from cdc_assets.devstack.part import PartDiedError
-from cdc_assets.devstack.ports import pick_free_ports
-from cdc_assets.devstack.shop.clerk import DUTIES
-from cdc_assets.devstack.shop.trouble import LONGEST_REST_SECONDS, STEADY_SECONDS, Troubles
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.devstack.test_ownership import Listener, start
 from cdc_assets_tests.devstack.test_process import gone, until
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.unit
 HOLDS = """
 import sys
 from pathlib import Path
-from cdc_assets.devstack.demo_lock import only_demo
-from cdc_assets.devstack.layout import StackLayout
+from cdc_assets_devstack.demo_lock import only_demo
+from cdc_assets_devstack.layout import StackLayout
 with only_demo(StackLayout(Path(sys.argv[1]), config=Path("/there/a.yaml")), "http://127.0.0.1:1"):
     print("held", flush=True)
     sys.stdin.read()

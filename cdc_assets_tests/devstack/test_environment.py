@@ -3,14 +3,13 @@
 import os
 
 import pytest
-
-from cdc_assets.devstack import environment, java
-from cdc_assets.devstack.connect import Connect
-from cdc_assets.devstack.demo_parts import Dagster, ShopLoadProcess
-from cdc_assets.devstack.kafka import Kafka
-from cdc_assets.devstack.layout import Ports, StackLayout
-from cdc_assets.devstack.postgres import Postgres
-from cdc_assets.devstack.spark_server import SparkServer
+from cdc_assets_devstack import environment, java
+from cdc_assets_devstack.connect import Connect
+from cdc_assets_devstack.demo_parts import Dagster, ShopLoadProcess
+from cdc_assets_devstack.kafka import Kafka
+from cdc_assets_devstack.layout import Ports, StackLayout
+from cdc_assets_devstack.postgres import Postgres
+from cdc_assets_devstack.spark_server import SparkServer
 
 pytestmark = pytest.mark.unit
 

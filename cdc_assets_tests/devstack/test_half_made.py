@@ -9,12 +9,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from cdc_assets_devstack import demo_parts, jars
+from cdc_assets_devstack.layout import StackLayout
+from cdc_assets_devstack.ports import pick_free_ports
+from cdc_assets_devstack.postgres import Postgres
+from cdc_assets_devstack.process import strays
 
-from cdc_assets.devstack import demo_parts, jars
-from cdc_assets.devstack.layout import StackLayout
-from cdc_assets.devstack.ports import pick_free_ports
-from cdc_assets.devstack.postgres import Postgres
-from cdc_assets.devstack.process import strays
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.devstack.test_process import gone
 from cdc_assets_tests.waiting import until
@@ -54,8 +54,8 @@ def test_a_cluster_that_was_never_finished_is_made_anew(postgres, folder):
 def test_an_initdb_that_outlived_a_killed_start_does_not_meddle_with_the_next(postgres, tmp_path):
     code = (
         "import sys\nfrom pathlib import Path\n"
-        "from cdc_assets.devstack.layout import Ports, StackLayout\n"
-        "from cdc_assets.devstack.postgres import Postgres\n"
+        "from cdc_assets_devstack.layout import Ports, StackLayout\n"
+        "from cdc_assets_devstack.postgres import Postgres\n"
         "layout = StackLayout(Path(sys.argv[1]), Ports(postgres=int(sys.argv[2])))\n"
         "Postgres(layout).bring_up(lambda _: None)"
     )

@@ -1,7 +1,7 @@
 import pytest
+from cdc_assets_devstack.ivy import missing_artifacts, retrieve
+from cdc_assets_devstack.jars import MANIFESTS
 
-from cdc_assets.devstack.ivy import missing_artifacts, retrieve
-from cdc_assets.devstack.jars import MANIFESTS
 from cdc_assets.errors import TransientError
 
 pytestmark = pytest.mark.unit

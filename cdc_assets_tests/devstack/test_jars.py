@@ -3,10 +3,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from cdc_assets_devstack import jars
+from cdc_assets_devstack.ivy import CACHE_VARIABLE, REPOSITORY_VARIABLE
+from cdc_assets_devstack.layout import JARS_VARIABLE, StackLayout
 
-from cdc_assets.devstack import jars
-from cdc_assets.devstack.ivy import CACHE_VARIABLE, REPOSITORY_VARIABLE
-from cdc_assets.devstack.layout import JARS_VARIABLE, StackLayout
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.conftest import CHECKOUT_JARS
 

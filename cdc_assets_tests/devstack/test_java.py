@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cdc_assets_devstack import java
 
-from cdc_assets.devstack import java
 from cdc_assets.errors import TerminalError
 
 pytestmark = pytest.mark.unit

@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.toy.profiles import in_soak
 

@@ -13,17 +13,17 @@ import psutil
 import psycopg
 import pymysql
 import pytest
+from cdc_assets_devstack import jars, secrets_file
+from cdc_assets_devstack.layout import StackLayout
+from cdc_assets_devstack.mariadb import MariaDB, connect
+from cdc_assets_devstack.part import PartState
+from cdc_assets_devstack.ports import pick_free_ports
+from cdc_assets_devstack.process import strays
+from cdc_assets_devstack.shop.connector import connector_config, mariadb_connector_config
+from cdc_assets_devstack.shop.database import TABLES, prepare_shop
+from cdc_assets_devstack.shop.load import ShopLoad
 from confluent_kafka import Consumer
 
-from cdc_assets.devstack import jars, secrets_file
-from cdc_assets.devstack.layout import StackLayout
-from cdc_assets.devstack.mariadb import MariaDB, connect
-from cdc_assets.devstack.part import PartState
-from cdc_assets.devstack.ports import pick_free_ports
-from cdc_assets.devstack.process import strays
-from cdc_assets.devstack.shop.connector import connector_config, mariadb_connector_config
-from cdc_assets.devstack.shop.database import TABLES, prepare_shop
-from cdc_assets.devstack.shop.load import ShopLoad
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.devstack.test_process import gone
 from cdc_assets_tests.devstack.test_shop import goes_on, working
@@ -34,8 +34,8 @@ pytestmark = pytest.mark.stack
 
 START = (
     "import sys\nfrom pathlib import Path\n"
-    "from cdc_assets.devstack.layout import Ports, StackLayout\n"
-    "from cdc_assets.devstack.mariadb import MariaDB\n"
+    "from cdc_assets_devstack.layout import Ports, StackLayout\n"
+    "from cdc_assets_devstack.mariadb import MariaDB\n"
     "layout = StackLayout(Path(sys.argv[1]), Ports(mariadb=int(sys.argv[2])))\n"
     "MariaDB(layout).bring_up(lambda _: None)"
 )

@@ -10,11 +10,10 @@ import threading
 from pathlib import Path
 
 import pytest
-
-from cdc_assets.devstack import environment
-from cdc_assets.devstack.cli import start_all
-from cdc_assets.devstack.layout import Ports, StackLayout
-from cdc_assets.devstack.part import (
+from cdc_assets_devstack import environment
+from cdc_assets_devstack.cli import start_all
+from cdc_assets_devstack.layout import Ports, StackLayout
+from cdc_assets_devstack.part import (
     Part,
     PartDiedError,
     PartInUseError,
@@ -23,9 +22,10 @@ from cdc_assets.devstack.part import (
     StartInterruptedError,
     stop_command,
 )
-from cdc_assets.devstack.ports import is_open, pick_free_ports
-from cdc_assets.devstack.process import Command, RunningProcess
-from cdc_assets.devstack.stack import LocalStack
+from cdc_assets_devstack.ports import is_open, pick_free_ports
+from cdc_assets_devstack.process import Command, RunningProcess
+from cdc_assets_devstack.stack import LocalStack
+
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.devstack.test_process import gone, until
 

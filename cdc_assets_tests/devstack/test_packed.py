@@ -4,8 +4,8 @@ import os
 import zipfile
 
 import pytest
+from cdc_assets_devstack.packed import unpack_once
 
-from cdc_assets.devstack.packed import unpack_once
 from cdc_assets.errors import TerminalError
 
 pytestmark = pytest.mark.unit

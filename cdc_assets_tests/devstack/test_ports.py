@@ -2,8 +2,8 @@ import os
 import socket
 
 import pytest
+from cdc_assets_devstack.ports import is_free, pick_free_ports, require_free
 
-from cdc_assets.devstack.ports import is_free, pick_free_ports, require_free
 from cdc_assets.errors import TerminalError
 
 pytestmark = pytest.mark.unit

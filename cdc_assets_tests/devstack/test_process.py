@@ -5,9 +5,9 @@ import sys
 
 import psutil
 import pytest
+from cdc_assets_devstack import process
+from cdc_assets_devstack.process import Command, RunningProcess, Settings
 
-from cdc_assets.devstack import process
-from cdc_assets.devstack.process import Command, RunningProcess, Settings
 from cdc_assets_tests.waiting import until
 
 pytestmark = pytest.mark.unit

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
-
-from cdc_assets.devstack.jars import JarProgress
-from cdc_assets.devstack.part import PartState, PartStatus
-from cdc_assets.devstack.progress import install_progress, start_progress
+from cdc_assets_devstack.jars import JarProgress
+from cdc_assets_devstack.part import PartState, PartStatus
+from cdc_assets_devstack.progress import install_progress, start_progress
 
 pytestmark = pytest.mark.unit
 

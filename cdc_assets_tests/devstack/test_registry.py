@@ -9,15 +9,15 @@ from dataclasses import replace
 import psutil
 import psycopg
 import pytest
+from cdc_assets_devstack import jars, local_http
+from cdc_assets_devstack.converters import Avro, Json, SchemaId, Wire, converter_settings
+from cdc_assets_devstack.layout import StackLayout
+from cdc_assets_devstack.part import PartState
+from cdc_assets_devstack.process import RunningProcess
+from cdc_assets_devstack.registry import Registry
+from cdc_assets_devstack.shop.connector import connector_config
 from confluent_kafka import Consumer, TopicPartition
 
-from cdc_assets.devstack import jars, local_http
-from cdc_assets.devstack.converters import Avro, Json, SchemaId, Wire, converter_settings
-from cdc_assets.devstack.layout import StackLayout
-from cdc_assets.devstack.part import PartState
-from cdc_assets.devstack.process import RunningProcess
-from cdc_assets.devstack.registry import Registry
-from cdc_assets.devstack.shop.connector import connector_config
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.toy.profiles import in_soak
 from cdc_assets_tests.waiting import until

@@ -1,8 +1,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-
-from cdc_assets.devstack.secrets_file import read_or_create, write_private
+from cdc_assets_devstack.secrets_file import read_or_create, write_private
 
 pytestmark = pytest.mark.unit
 

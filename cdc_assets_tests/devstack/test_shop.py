@@ -12,13 +12,13 @@ from contextlib import contextmanager
 
 import psycopg
 import pytest
+from cdc_assets_devstack.shop import trouble
+from cdc_assets_devstack.shop.connector import connector_config
+from cdc_assets_devstack.shop.database import TABLES, prepare_shop
+from cdc_assets_devstack.shop.load import ShopLoad
 from confluent_kafka import Consumer
 from psycopg.conninfo import make_conninfo
 
-from cdc_assets.devstack.shop import trouble
-from cdc_assets.devstack.shop.connector import connector_config
-from cdc_assets.devstack.shop.database import TABLES, prepare_shop
-from cdc_assets.devstack.shop.load import ShopLoad
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.toy.profiles import in_soak
 from cdc_assets_tests.waiting import until
@@ -97,7 +97,7 @@ def test_the_load_keeps_its_rate(new_shop):
 
 def test_as_a_program_it_runs_until_it_is_told_to_stop(new_shop):
     before = row_count(new_shop)
-    command = [sys.executable, "-m", "cdc_assets.devstack.shop.load", "--rate", "100"]
+    command = [sys.executable, "-m", "cdc_assets_devstack.shop.load", "--rate", "100"]
     with subprocess.Popen(command, env={**os.environ, "SHOP_DSN": new_shop}) as program:
         deadline = time.monotonic() + 30
         while row_count(new_shop) == before:

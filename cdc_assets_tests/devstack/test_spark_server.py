@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from cdc_assets.devstack.layout import StackLayout
-from cdc_assets.devstack.spark_server import SparkServer
+from cdc_assets_devstack.layout import StackLayout
+from cdc_assets_devstack.spark_server import SparkServer
 
 pytestmark = pytest.mark.unit
 

@@ -11,19 +11,19 @@ import psutil
 import psycopg
 import pytest
 import requests
-
-from cdc_assets.devstack.layout import StackLayout
-from cdc_assets.devstack.part import (
+from cdc_assets_devstack.layout import StackLayout
+from cdc_assets_devstack.part import (
     PartDiedError,
     PartInUseError,
     PartOfOthersError,
     PartState,
 )
-from cdc_assets.devstack.ports import pick_free_ports
-from cdc_assets.devstack.process import RunningProcess
-from cdc_assets.devstack.shop.connector import connector_config
-from cdc_assets.devstack.spark_server import ensure_spark
-from cdc_assets.devstack.stack import DEFAULT_PARTS, LocalStack
+from cdc_assets_devstack.ports import pick_free_ports
+from cdc_assets_devstack.process import RunningProcess
+from cdc_assets_devstack.shop.connector import connector_config
+from cdc_assets_devstack.spark_server import ensure_spark
+from cdc_assets_devstack.stack import DEFAULT_PARTS, LocalStack
+
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.processes import LOOPBACK, command_lines, listened_at
 from cdc_assets_tests.toy.profiles import in_soak

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from cdc_assets.devstack import secrets_file
-from cdc_assets.devstack.jars import require_installed
-from cdc_assets.devstack.java import find_java, jvm_options, pyspark_jars
-from cdc_assets.devstack.layout import HOST, StackLayout
-from cdc_assets.devstack.part import Part
-from cdc_assets.devstack.process import Command
+from cdc_assets_devstack import secrets_file
+from cdc_assets_devstack.jars import require_installed
+from cdc_assets_devstack.java import find_java, jvm_options, pyspark_jars
+from cdc_assets_devstack.layout import HOST, StackLayout
+from cdc_assets_devstack.part import Part
+from cdc_assets_devstack.process import Command
+
 from cdc_assets_tests.elsewhere.s3 import BUCKET, REGION, S3
 
 WAREHOUSE = f"s3://{BUCKET}/warehouse"

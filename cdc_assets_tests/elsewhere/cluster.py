@@ -16,21 +16,21 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-
-from cdc_assets import decode
-from cdc_assets.devstack import secrets_file
-from cdc_assets.devstack.java import (
+from cdc_assets_devstack import secrets_file
+from cdc_assets_devstack.java import (
     OPTIONS_VARIABLE,
     SPARK_OPENS,
     find_java,
     jvm_options,
     pyspark_jars,
 )
-from cdc_assets.devstack.layout import HOST, Ports, StackLayout
-from cdc_assets.devstack.part import Part
-from cdc_assets.devstack.ports import is_open, pick_free_ports
-from cdc_assets.devstack.process import Command
-from cdc_assets.devstack.spark_server import SparkServer
+from cdc_assets_devstack.layout import HOST, Ports, StackLayout
+from cdc_assets_devstack.part import Part
+from cdc_assets_devstack.ports import is_open, pick_free_ports
+from cdc_assets_devstack.process import Command
+from cdc_assets_devstack.spark_server import SparkServer
+
+from cdc_assets import decode
 from cdc_assets_tests.waiting import until
 
 TOKEN_VARIABLE = "CLUSTER_TOKEN"

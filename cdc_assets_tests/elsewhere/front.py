@@ -22,7 +22,7 @@ from enum import Enum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote
 
-from cdc_assets.devstack.layout import HOST
+from cdc_assets_devstack.layout import HOST
 
 TOKENS = "/v1/oauth/tokens"
 _TABLE = re.compile(

@@ -8,8 +8,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_assets.devstack.layout import StackLayout
-from cdc_assets.devstack.ports import pick_free_ports
+from cdc_assets_devstack.layout import StackLayout
+from cdc_assets_devstack.ports import pick_free_ports
+
 from cdc_assets_tests.elsewhere.catalog import WAREHOUSE, RestCatalog, s3_properties
 from cdc_assets_tests.elsewhere.front import TOKENS, Front
 from cdc_assets_tests.elsewhere.s3 import S3

@@ -18,10 +18,11 @@ from contextlib import nullcontext
 from functools import cached_property
 from typing import Any
 
-from cdc_assets.devstack import environment
-from cdc_assets.devstack.layout import HOST, StackLayout
-from cdc_assets.devstack.part import Part
-from cdc_assets.devstack.process import Command
+from cdc_assets_devstack import environment
+from cdc_assets_devstack.layout import HOST, StackLayout
+from cdc_assets_devstack.part import Part
+from cdc_assets_devstack.process import Command
+
 from cdc_assets_tests.elsewhere.signed import is_signed
 
 BUCKET = "lake"

@@ -19,11 +19,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 import pytest
+from cdc_assets_devstack.layout import StackLayout
+from cdc_assets_devstack.part import Part
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.layout import StackLayout
-from cdc_assets.devstack.part import Part
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.lake import Lake
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets_tests.canaries import shown_by, shown_in

@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from cdc_assets_devstack.layout import StackLayout
 from pyspark.sql import functions as F
 
 from cdc_assets import decode
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.connect_session import open_session
-from cdc_assets.devstack.layout import StackLayout
 from cdc_assets.merge.fold.summary import read_through
 from cdc_assets.merge.statements.observed import Observed
 from cdc_assets_tests.elsewhere.cluster import Cluster, spark_cluster

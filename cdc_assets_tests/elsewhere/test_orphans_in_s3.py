@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 import s3fs
+from cdc_assets_devstack.configured import layout_of, spark_of, spark_settings
+from cdc_assets_devstack.layout import StackLayout
+from cdc_assets_devstack.ports import pick_free_ports
+from cdc_assets_devstack.spark_server import SparkServer
 from pyspark.sql import SparkSession
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.connect_session import open_session
-from cdc_assets.devstack.configured import layout_of, spark_of, spark_settings
-from cdc_assets.devstack.layout import StackLayout
-from cdc_assets.devstack.ports import pick_free_ports
-from cdc_assets.devstack.spark_server import SparkServer
 from cdc_assets.lake import Lake
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.upkeep import Upkeep

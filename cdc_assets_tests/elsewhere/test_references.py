@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from cdc_assets_devstack.layout import StackLayout
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import TableUpdate
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.layout import StackLayout
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import ConflictError, TransientError, UnreachableError
 from cdc_assets.lake import Lake, Published

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 import s3fs
+from cdc_assets_devstack.layout import StackLayout
+from cdc_assets_devstack.ports import pick_free_ports
+from cdc_assets_devstack.spark_server import SparkServer
 
 from cdc_assets.changes.names import LakeName, TableName
-from cdc_assets.devstack.layout import StackLayout
-from cdc_assets.devstack.ports import pick_free_ports
-from cdc_assets.devstack.spark_server import SparkServer
 from cdc_assets.errors import UnreachableError
 from cdc_assets.files import ReplacedError, files_at, replace_file, replace_read, version_of
 from cdc_assets.operate.failure_book import FailureBook

@@ -19,13 +19,13 @@ import dagster as dg
 import psycopg
 import pytest
 import requests
+from cdc_assets_devstack.demo import Demo
+from cdc_assets_devstack.ports import pick_free_ports
+from cdc_assets_devstack.shop.database import TABLES
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.demo import Demo
-from cdc_assets.devstack.ports import pick_free_ports
-from cdc_assets.devstack.shop.database import TABLES
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests import waiting
 from cdc_assets_tests.lake_view import read_rows
 from cdc_assets_tests.live.runs_of import runs_of

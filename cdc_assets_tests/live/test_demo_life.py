@@ -16,14 +16,14 @@ import psutil
 import psycopg
 import pytest
 import requests
+from cdc_assets_devstack import environment
+from cdc_assets_devstack.configured import stack_of
+from cdc_assets_devstack.layout import JARS_VARIABLE
+from cdc_assets_devstack.ports import pick_free_ports
+from cdc_assets_devstack.process import RunningProcess
+from cdc_assets_devstack.stack import LocalStack
 from pyiceberg.catalog import load_catalog
 
-from cdc_assets.devstack import environment
-from cdc_assets.devstack.configured import stack_of
-from cdc_assets.devstack.layout import JARS_VARIABLE
-from cdc_assets.devstack.ports import pick_free_ports
-from cdc_assets.devstack.process import RunningProcess
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.configuration import database_of, on_ports, source, write
 from cdc_assets_tests.conftest import CHECKOUT_JARS
 from cdc_assets_tests.devstack.test_environment import HOSTILE

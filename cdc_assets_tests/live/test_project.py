@@ -17,11 +17,11 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 import yaml
+from cdc_assets_devstack.ports import pick_free_ports
+from cdc_assets_devstack.spark_server import SparkEndpoint
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig, load_config
-from cdc_assets.devstack.ports import pick_free_ports
-from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets_tests import waiting
 from cdc_assets_tests.lake_view import open_catalog, read_rows
 from cdc_assets_tests.orchestration.test_table_run import TABLES, Tables, no_session

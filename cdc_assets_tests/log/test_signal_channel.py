@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-
-from cdc_assets.devstack.layout import StackLayout
-from cdc_assets.devstack.shop.connector import (
+from cdc_assets_devstack.layout import StackLayout
+from cdc_assets_devstack.shop.connector import (
     connector_config,
     mariadb_connector_config,
     signal_settings,
 )
+
 from cdc_assets.errors import ConfigError
 from cdc_assets.log.signal_channel import SignalChannel, is_begun, lacking
 from cdc_assets.log.signalling import Signal

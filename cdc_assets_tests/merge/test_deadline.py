@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from cdc_assets_devstack.spark_server import SparkEndpoint
+from cdc_assets_devstack.stack import LocalStack
 from pyspark.sql import SparkSession
 
-from cdc_assets.devstack.spark_server import SparkEndpoint
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import HungError, OutcomeUnknownError, TransientError, UnreachableError
 from cdc_assets.merge.statements.deadline import Limits, Watch
 from cdc_assets.merge.statements.steps import Steps

@@ -8,10 +8,10 @@ from itertools import pairwise
 from threading import Barrier, get_ident
 
 import pytest
+from cdc_assets_devstack.spark_server import SparkEndpoint
 from pyspark.sql import SparkSession
 
 from cdc_assets.changes.names import LakeName
-from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import CdcError, ConflictError
 from cdc_assets.merge.statements import sql

@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from cdc_assets_devstack.layout import Ports
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.connect import ConnectConfig
-from cdc_assets.devstack.layout import Ports
 from cdc_assets.operate.assess.gather import Gathered
 from cdc_assets.operate.connectors import (
     GOOD_FOR_SECONDS,

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 from click.testing import CliRunner, _NamedTextIOWrapper
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from cdc_assets.config import Secret, load_config
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.operate.init import init
 from cdc_assets_tests.command import run_command
 from cdc_assets_tests.configuration import NOWHERE

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from cdc_assets_devstack.jars import CHECKSUMS
 from click.testing import CliRunner
 
 from cdc_assets import decode
 from cdc_assets.cli import cli
-from cdc_assets.devstack.jars import CHECKSUMS
 from cdc_assets.operate.assess.parts import EXTENSIONS
 from cdc_assets.operate.jars_command import needed_by, packages
 from cdc_assets_tests.configuration import platform, source, write

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from cdc_assets_devstack.spark_server import SparkEndpoint
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.orchestration.keys import TAG_ALIVE, TAG_MODE, TAIL, table_key
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.orchestration import executors

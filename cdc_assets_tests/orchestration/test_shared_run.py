@@ -7,9 +7,9 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from cdc_assets_devstack.spark_server import SparkEndpoint
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.orchestration.assets import table_asset
 from cdc_assets.orchestration.keys import SPARK, TAG_MODE, TAIL
 from cdc_assets.orchestration.resources import spark_resource

@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from cdc_assets_devstack import local_files
+from cdc_assets_devstack.configured import make_lake_folders
+from cdc_assets_devstack.layout import StackLayout
+from cdc_assets_devstack.ports import pick_free_ports
+from cdc_assets_devstack.spark_server import SparkServer
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from cdc_assets import decode
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack import local_files
-from cdc_assets.devstack.configured import make_lake_folders
-from cdc_assets.devstack.layout import StackLayout
-from cdc_assets.devstack.ports import pick_free_ports
-from cdc_assets.devstack.spark_server import SparkServer
 from cdc_assets.errors import ConfigError
 from cdc_assets.operate.assess.parts import look_at_spark
 from cdc_assets.operate.services import Services

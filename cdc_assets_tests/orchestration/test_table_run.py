@@ -9,10 +9,10 @@ from typing import NoReturn
 
 import dagster as dg
 import pytest
+from cdc_assets_devstack.spark_server import SparkEndpoint
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.desired import DesiredBook, Wanted, Wish
-from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.log.hours import HOUR, HourWindow, hour_of
 from cdc_assets.operate.failures import FailureKind

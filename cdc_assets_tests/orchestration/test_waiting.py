@@ -9,9 +9,9 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from cdc_assets_devstack.spark_server import SparkEndpoint
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.log.hours import hour_of
 from cdc_assets.operate.failures import Failure, FailureKind
 from cdc_assets.operate.services import Services

@@ -18,7 +18,12 @@ from typing import Final
 from cdc_assets_tests.workers import TESTS
 
 CHECKOUT: Final = TESTS.parent
-_PACKAGES: Final = ("cdc_assets", "cdc_assets_tests")
+_PACKAGES: Final = {
+    "cdc_assets": CHECKOUT,
+    "cdc_assets_tests": CHECKOUT,
+    "cdc_assets_devstack": CHECKOUT / "packages" / "devstack",
+}
+"""The folder that each package lies in."""
 _WIDENED: Final = ("is_soak(", "@examples(", "profiles.examples(")
 _SETTINGS: Final = frozenset({TESTS / "toy" / "profiles.py", TESTS / "conftest.py"})
 
@@ -118,7 +123,7 @@ def _names(node: ast.AST) -> Iterator[str]:
 
 
 def _file_of(name: str) -> Path | None:
-    path = CHECKOUT.joinpath(*name.split("."))
+    path = _PACKAGES[name.partition(".")[0]].joinpath(*name.split("."))
     package = path / "__init__.py"
     return next((each for each in (path.with_suffix(".py"), package) if each.is_file()), None)
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
-from cdc_assets.devstack.shop.database import shop_at
+from cdc_assets_devstack.shop.database import shop_at
+
 from cdc_assets_tests.stack import kinds
 from cdc_assets_tests.stack.kinds import MARIADB, POSTGRES, TABLE, Kind, Kinds
 

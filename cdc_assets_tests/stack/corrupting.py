@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from threading import Event, Thread
 
 import pytest
+from cdc_assets_devstack.spark_server import SparkEndpoint
 from pyspark.sql import SparkSession
 
 from cdc_assets.desired import DesiredBook
-from cdc_assets.devstack.spark_server import SparkEndpoint
 from cdc_assets.errors import TransientError
 from cdc_assets.merge.replicate import Replicator
 from cdc_assets.merge.statements import sql

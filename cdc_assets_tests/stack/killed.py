@@ -6,7 +6,8 @@ import os
 import signal
 from typing import Protocol
 
-from cdc_assets.devstack.process import RunningProcess
+from cdc_assets_devstack.process import RunningProcess
+
 from cdc_assets_tests.waiting import until
 
 

@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from urllib.parse import urlsplit
 
-from cdc_assets.devstack import local_http
-from cdc_assets.devstack.mariadb import connect, quote
-from cdc_assets.devstack.shop.connector import mariadb_connector_config
-from cdc_assets.devstack.stack import LocalStack
+from cdc_assets_devstack import local_http
+from cdc_assets_devstack.mariadb import connect, quote
+from cdc_assets_devstack.shop.connector import mariadb_connector_config
+from cdc_assets_devstack.stack import LocalStack
+
 from cdc_assets_tests.stack.oracle import SourceTable
 from cdc_assets_tests.waiting import until
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import psycopg
+from cdc_assets_devstack.shop.connector import connector_config
+from cdc_assets_devstack.stack import LocalStack
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.json import set_json_loads
 from psycopg.types.range import Range
 
-from cdc_assets.devstack.shop.connector import connector_config
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.configuration import database_of
 from cdc_assets_tests.stack.oracle import SourceTable
 from cdc_assets_tests.waiting import until

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 from confluent_kafka import OFFSET_END, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.effects import Hook, Moment, hooked
 from cdc_assets.errors import CdcError, LostRangeError
 from cdc_assets.lake import Lake

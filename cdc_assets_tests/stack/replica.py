@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from cdc_assets_devstack.mariadb import MariaDB, connect
+from cdc_assets_devstack.ports import pick_free_ports
+from cdc_assets_devstack.process import Command
+from cdc_assets_devstack.stack import LocalStack
 from pymysql.cursors import Cursor
 
-from cdc_assets.devstack.mariadb import MariaDB, connect
-from cdc_assets.devstack.ports import pick_free_ports
-from cdc_assets.devstack.process import Command
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.waiting import until
 
 _SECRETS = ("mariadb", "mariadb-debezium")

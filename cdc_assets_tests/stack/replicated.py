@@ -17,14 +17,14 @@ from typing import Any
 import dagster as dg
 import psycopg
 import pytest
+from cdc_assets_devstack import mariadb
+from cdc_assets_devstack.converters import converter_settings
+from cdc_assets_devstack.shop.connector import JSON, WITH_SCHEMAS
+from cdc_assets_devstack.stack import LocalStack
 from psycopg.conninfo import make_conninfo
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack import mariadb
-from cdc_assets.devstack.converters import converter_settings
-from cdc_assets.devstack.shop.connector import JSON, WITH_SCHEMAS
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.lake import Lake, Published
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.registry import TableEntry

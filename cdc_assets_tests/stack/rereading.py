@@ -6,10 +6,10 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from cdc_assets_devstack.stack import LocalStack
 from pyspark.sql import SparkSession
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.merge.replicate import Replicator
 from cdc_assets.merge.resnapshot.progress import Progress

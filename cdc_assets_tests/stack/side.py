@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from cdc_assets.devstack.stack import LocalStack
+from cdc_assets_devstack.stack import LocalStack
+
 from cdc_assets_tests.stack.mariadb_side import MariaDBSide
 from cdc_assets_tests.stack.oracle import SourceTable
 from cdc_assets_tests.stack.postgres_side import PostgresSide

@@ -11,10 +11,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from cdc_assets_devstack.stack import LocalStack
 from confluent_kafka import Producer
 
 from cdc_assets.changes.json_text import read_object
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets_tests.stack.merging import records
 from cdc_assets_tests.stack.replicated import Replicated

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.operate.schema_diff import schema_diff
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.pipeline import Session

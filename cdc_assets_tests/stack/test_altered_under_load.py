@@ -12,9 +12,9 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.lake_view import OWN, read_table
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.alterer import ON_MARIADB, ON_POSTGRES, Alterer

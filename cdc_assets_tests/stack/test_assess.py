@@ -10,12 +10,12 @@ from pathlib import Path
 import dagster as dg
 import psycopg
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import TerminalError
 from cdc_assets.operate.assess.gate import require_assessed
 from cdc_assets.operate.assess.parts import look_at_spark
@@ -190,7 +190,7 @@ def _register(
     *,
     names_converters: bool = True,
 ) -> None:
-    from cdc_assets.devstack.shop.connector import connector_config
+    from cdc_assets_devstack.shop.connector import connector_config
 
     usual = {
         "publication.name": name,

@@ -8,13 +8,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from cdc_assets_devstack import mariadb
+from cdc_assets_devstack.shop.connector import EXACT, EXACT_DATES
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.databases.mysql.grants import read_grants
-from cdc_assets.devstack import mariadb
-from cdc_assets.devstack.shop.connector import EXACT, EXACT_DATES
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.operate.discovery import discover
 from cdc_assets.operate.services import Services
 from cdc_assets_tests.stack.assessed import assessment, findings, places

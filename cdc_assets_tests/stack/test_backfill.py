@@ -14,11 +14,11 @@ from functools import cache
 
 import dagster as dg
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.log.hours import HOUR, HourWindow, hour_of
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets_tests.lake_view import read_rows

@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 import yaml
+from cdc_assets_devstack.configured import stack_of
 from confluent_kafka import TopicPartition
 from pyspark.errors import PySparkException
 
 from cdc_assets.config import ReplicationConfig, load_config
-from cdc_assets.devstack.configured import stack_of
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.canaries import shown_by, shown_in
 from cdc_assets_tests.pipeline import Message, Pipeline

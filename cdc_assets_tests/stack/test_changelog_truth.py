@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 
 import psycopg
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.log.hours import hour_of
 from cdc_assets_tests.lake_view import read_table
 from cdc_assets_tests.stack.killed import kill_part

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.conftest import CHECKOUT_JARS
 from cdc_assets_tests.stack.replicated import new_database, replicated
 from cdc_assets_tests.toy.profiles import in_soak

@@ -10,9 +10,9 @@ from typing import Final
 
 import dagster as dg
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.formats.debezium.schema_changes import read_ddl
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.orchestration.keys import default_key

@@ -11,10 +11,10 @@ from http import HTTPStatus
 import psycopg
 import pytest
 import requests
+from cdc_assets_devstack.shop.connector import connector_config
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.shop.connector import connector_config
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.stack.merging import records
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
 from cdc_assets_tests.toy.profiles import in_soak

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cdc_assets_devstack.configured import stack_of
+from cdc_assets_devstack.layout import JARS_VARIABLE
+from cdc_assets_devstack.ports import pick_free_ports
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.configured import stack_of
-from cdc_assets.devstack.layout import JARS_VARIABLE
-from cdc_assets.devstack.ports import pick_free_ports
 from cdc_assets_tests.configuration import on_ports, source, write
 from cdc_assets_tests.conftest import CHECKOUT_JARS
 from cdc_assets_tests.lake_view import read_table

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 import requests
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import read_status
 from cdc_assets.operate.survey import Condition

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.given_back import require_given_back
 from cdc_assets_tests.stack.kinds import (

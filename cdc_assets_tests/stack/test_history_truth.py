@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.log.hours import hour_of
 from cdc_assets_tests.lake_view import read_table
 from cdc_assets_tests.pipeline import Session

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 import dagster as dg
 import psycopg
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.stack.killed import kill_part

@@ -19,11 +19,11 @@ from itertools import chain, count
 from pathlib import Path
 
 import pytest
+from cdc_assets_devstack.configured import stack_of
+from cdc_assets_devstack.layout import JARS_VARIABLE
+from cdc_assets_devstack.ports import pick_free_ports
+from cdc_assets_devstack.stack import LocalStack
 
-from cdc_assets.devstack.configured import stack_of
-from cdc_assets.devstack.layout import JARS_VARIABLE
-from cdc_assets.devstack.ports import pick_free_ports
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import TransientError
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets_tests.configuration import database_of, on_ports, source, write

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from cdc_assets_devstack.configured import stack_of
+from cdc_assets_devstack.ports import pick_free_ports
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.configured import stack_of
-from cdc_assets.devstack.ports import pick_free_ports
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import LostRangeError
 from cdc_assets.merge.intake.planning import planner
 from cdc_assets_tests.configuration import beside, on_ports, write

@@ -8,9 +8,9 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.lake import Lake
 from cdc_assets.log.hours import hour_of
 from cdc_assets.merge.statements import sql

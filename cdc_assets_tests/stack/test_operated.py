@@ -19,10 +19,10 @@ from datetime import UTC, datetime
 from itertools import cycle
 
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.lake import Lake
 from cdc_assets.log.hours import hour_of
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated

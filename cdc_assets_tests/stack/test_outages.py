@@ -14,10 +14,10 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 from psycopg.conninfo import make_conninfo
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.orchestration.sensors.watch import watch_sensor
 from cdc_assets.registry import Registry
 from cdc_assets_tests.outage import Outage, Relay, moved, relayed

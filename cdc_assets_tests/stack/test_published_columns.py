@@ -9,9 +9,9 @@ from typing import Any
 
 import psycopg
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.merge.inline import change
 from cdc_assets_tests.merge.one_table import TABLE, Make, start

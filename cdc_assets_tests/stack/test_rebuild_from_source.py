@@ -7,10 +7,10 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 from pyspark.sql import functions as F
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import CdcError, RejectedRecordError
 from cdc_assets.merge.fold import read_rows

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 from pyspark.sql import SparkSession
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.databases.mysql.rows import MysqlRows
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.merge.replicate import Replicator
 from cdc_assets_tests.faults import Anywhere, How
 from cdc_assets_tests.pipeline import Session, hours_since

@@ -6,10 +6,10 @@ import random
 import re
 
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 from pyspark.sql import SparkSession
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.merge.resnapshot import wave
 from cdc_assets.merge.resnapshot.comparing import State
 from cdc_assets.merge.statements import sql

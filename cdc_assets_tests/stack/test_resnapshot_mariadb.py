@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 from pyspark.sql import SparkSession
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.databases.mysql.rows import MysqlRows
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.resnapshot.comparing import State

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from cdc_assets_devstack.configured import stack_of
+from cdc_assets_devstack.ports import pick_free_ports
+from cdc_assets_devstack.postgres import bin_folder
+from cdc_assets_devstack.shop.connector import connector_config
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.changes.restarts import LEEWAY_MS
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.configured import stack_of
-from cdc_assets.devstack.ports import pick_free_ports
-from cdc_assets.devstack.postgres import bin_folder
-from cdc_assets.devstack.shop.connector import connector_config
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.configuration import database_of, on_ports, source, write
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
 from cdc_assets_tests.stack.side import side_of

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
+from cdc_assets_devstack.spark_server import SparkEndpoint
+from cdc_assets_devstack.stack import LocalStack
 from pyspark.sql import SparkSession
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.spark_server import SparkEndpoint
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import TransientError
 from cdc_assets.merge import BatchResult, Replicator
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated

@@ -6,9 +6,9 @@ import signal
 from collections.abc import Callable, Iterator
 
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.lake import Lake
 from cdc_assets.merge.statements import sql
 from cdc_assets_tests.pipeline import Session

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import cast
 
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.merge.resnapshot.signalled import SignalledResnapshot
 from cdc_assets.merge.statements import sql
 from cdc_assets.operate.resnapshots import ResnapshotBook

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import SilentChangeError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.accepting import RestartDesk

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import SilentChangeError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.operate.schema_drift import newest_drift

@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from cdc_assets_devstack.configured import stack_of
+from cdc_assets_devstack.ports import pick_free_ports
+from cdc_assets_devstack.shop.database import TABLES, prepare_shop
+from cdc_assets_devstack.shop.load import LoadTotals, ShopLoad
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.configured import stack_of
-from cdc_assets.devstack.ports import pick_free_ports
-from cdc_assets.devstack.shop.database import TABLES, prepare_shop
-from cdc_assets.devstack.shop.load import LoadTotals, ShopLoad
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.lake import Lake
 from cdc_assets_tests.stack.killed import kill_part
 from cdc_assets_tests.stack.replicated import Replicated, replicated

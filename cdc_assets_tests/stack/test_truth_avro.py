@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from cdc_assets_devstack.converters import Avro, converter_settings
+from cdc_assets_devstack.shop.database import TABLES, prepare_shop
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.converters import Avro, converter_settings
-from cdc_assets.devstack.shop.database import TABLES, prepare_shop
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.errors import UnreachableError
 from cdc_assets.merge import BatchResult, Replicator
 from cdc_assets_tests.pipeline import Session

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from cdc_assets_devstack import local_http
+from cdc_assets_devstack.shop.database import TABLES as SHOP
+from cdc_assets_devstack.shop.database import prepare_shop
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack import local_http
-from cdc_assets.devstack.shop.database import TABLES as SHOP
-from cdc_assets.devstack.shop.database import prepare_shop
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.stack.killed import kill_part
 from cdc_assets_tests.stack.replicated import Replicated, replicated
 from cdc_assets_tests.stack.side import side_of

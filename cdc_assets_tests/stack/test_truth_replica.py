@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from cdc_assets_devstack.shop.connector import mariadb_connector_config
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.shop.connector import mariadb_connector_config
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.stack.killed import kill_part
 from cdc_assets_tests.stack.replica import Replica, replica_of
 from cdc_assets_tests.stack.replicated import Replicated, new_mariadb_database, replicated

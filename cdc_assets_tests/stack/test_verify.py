@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 import psycopg
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pyspark.sql import Row, SparkSession
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.verifying.judging import Kind
 from cdc_assets.merge.verifying.report import Report

@@ -15,13 +15,13 @@ import dagster as dg
 import psycopg
 import pytest
 import requests
+from cdc_assets_devstack.shop.connector import connector_config
+from cdc_assets_devstack.stack import LocalStack
 from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 
 from cdc_assets.cli import cli
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.shop.connector import connector_config
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.lake.properties import PREFIX
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import TableStatus, read_status

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import pytest
+from cdc_assets_devstack.mariadb import connect
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.mariadb import connect
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.stack.replicated import Replicated, new_mariadb_database, replicated
 from cdc_assets_tests.stack.test_watched import status_of, true_claims
 from cdc_assets_tests.toy.profiles import in_soak

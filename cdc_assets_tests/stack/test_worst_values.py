@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import pytest
 import requests
+from cdc_assets_devstack.shop.connector import EXACT, EXACT_DATES, EXACT_NUMBERS
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.shop.connector import EXACT, EXACT_DATES, EXACT_NUMBERS
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets.lake.quarantined import QuarantineLake
 from cdc_assets_tests.lake_view import read_rows
 from cdc_assets_tests.pipeline import Session

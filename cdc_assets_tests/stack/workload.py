@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import psycopg
 import pymysql
+from cdc_assets_devstack.shop.database import shop_at
+from cdc_assets_devstack.shop.dialect import Session
 
-from cdc_assets.devstack.shop.database import shop_at
-from cdc_assets.devstack.shop.dialect import Session
 from cdc_assets_tests.waiting import until
 
 TABLES = ("people", "parts", "bag")

@@ -18,8 +18,9 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from cdc_assets.devstack import ivy
-from cdc_assets.devstack.java import find_java, pyspark_jars
+from cdc_assets_devstack import ivy
+from cdc_assets_devstack.java import find_java, pyspark_jars
+
 from cdc_assets_tests.bench.backlog import FLOOR, Stages, consume
 from cdc_assets_tests.bench.figures import Figures, spread
 from cdc_assets_tests.bench.log_events import prepare_log_events

@@ -33,16 +33,16 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from cdc_assets_devstack import local_http
+from cdc_assets_devstack.converters import Avro, Converter, Json, SchemaId, Wire
+from cdc_assets_devstack.layout import StackLayout
+from cdc_assets_devstack.ports import pick_free_ports
+from cdc_assets_devstack.registry import own_url
+from cdc_assets_devstack.shop.connector import connector_config
+from cdc_assets_devstack.shop.database import SCHEMA
+from cdc_assets_devstack.stack import LocalStack
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from cdc_assets.devstack import local_http
-from cdc_assets.devstack.converters import Avro, Converter, Json, SchemaId, Wire
-from cdc_assets.devstack.layout import StackLayout
-from cdc_assets.devstack.ports import pick_free_ports
-from cdc_assets.devstack.registry import own_url
-from cdc_assets.devstack.shop.connector import connector_config
-from cdc_assets.devstack.shop.database import SCHEMA
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.waiting import until
 
 HERE = Path(__file__).parent

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.devstack.stack import LocalStack
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.merging import Merging
 from cdc_assets_tests.stack.replicated import new_database, replicated

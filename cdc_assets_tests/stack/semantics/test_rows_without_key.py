@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 import requests
+from cdc_assets_devstack.connect import Connect
 
-from cdc_assets.devstack.connect import Connect
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.stack.killed import kill_part
 from cdc_assets_tests.stack.merging import Merging
