@@ -61,8 +61,8 @@ def _no_finalizers() -> Iterator[None]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take a closed port for closed at the first look, where nobody is about to listen."""
-    monkeypatch.setattr("cdc_assets.log.reaching.TURNED_AWAY_SECONDS", 0.1)
-    monkeypatch.setattr("cdc_assets.orchestration.endpoint.PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr("cdc_assets.log.admin.TURNED_AWAY_SECONDS", 0.1)
+    monkeypatch.setattr("cdc_assets.orchestration.resources.PATIENCE_SECONDS", 0.3)
 
 
 @pytest.fixture(scope="session")

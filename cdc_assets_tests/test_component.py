@@ -14,8 +14,8 @@ from cdc_assets.config import load_config
 from cdc_assets.errors import TerminalError
 from cdc_assets.log.hours import hour_of
 from cdc_assets.operate.services import utc_now
+from cdc_assets.orchestration.assets import HOURS
 from cdc_assets.orchestration.keys import maintenance_key, table_key
-from cdc_assets.orchestration.partitions import HOURS
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.world import registry_of, write_config
 

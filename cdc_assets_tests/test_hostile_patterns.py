@@ -49,7 +49,7 @@ SAMPLES = {
 """What patterns become that only their function knows."""
 
 OF_OPERATORS = {
-    "cdc_assets.config.shards: self.tables",
+    "cdc_assets.config.source: self.tables",
     "cdc_assets.config.strict: pattern",
     "cdc_assets.config.topics: pattern",
     "cdc_assets.config.verify: each",

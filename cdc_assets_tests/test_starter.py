@@ -5,7 +5,7 @@ import pytest
 from cdc_assets.config import Secret
 from cdc_assets.config.load import parse_config
 from cdc_assets.config.starter import Starter, StarterSource
-from cdc_assets.operate.starting_lake import placed
+from cdc_assets.operate.init import placed
 
 ODD = ["a: b", "- x", "{x}", "'", '"', "#", "ä", "{env: X}"]
 

@@ -32,11 +32,15 @@ A decoded batch has one row for each change, and for each record that is none. I
 ``read_lsn``          position of a snapshot row, ``floating_lsn`` of a change without last
                       commit: see `cdc_assets.changes.position`
 ====================  ==============================================================
+
+Chooses, for each record, between the expressions of several schemas that one plan reads.
+
+Finds why a decoded change cannot be merged. For what its record holds see ``Changes.java``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -46,15 +50,13 @@ from pyspark.sql import functions as F
 
 from cdc_assets.formats.by_table import opened
 from cdc_assets.formats.change import change_of, parts_of, placed_of
-from cdc_assets.formats.choices import chosen, conditions_of, only_if
 from cdc_assets.formats.envelope import Envelope
 from cdc_assets.formats.existing import with_existing
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.oversized import OVERSIZE, refusal
 from cdc_assets.formats.record_json import found_here
-from cdc_assets.formats.rejections import unplaced
-from cdc_assets.formats.spec import OTHER, ReadSpec
+from cdc_assets.formats.spec import CONTROL, OTHER, STATEMENT, TOMBSTONE, ReadSpec
 
 _NO_SCHEMA: Final = "its schema is not that of a change event"
 _UNWRITTEN: Final = "its schema is not known yet"
@@ -227,3 +229,43 @@ def _judged(named: DataFrame, spec: ReadSpec) -> DataFrame:
     """Rejects changes without a position, and fills in what their records are too old for."""
     judged = named.withColumn("reject", F.coalesce("reject", *unplaced(spec)))
     return with_existing(judged, spec).drop("is_late_read")
+
+
+def conditions_of(specs: Sequence[ReadSpec]) -> list[Expression | None]:
+    """Returns for each spec the condition of its records; None, for all others, for the last."""
+    *first, _ = specs
+    return [*(F.col("writer").isin(*spec.writers) for spec in first), None]
+
+
+def only_if(condition: Expression | None, value: Expression) -> Expression:
+    """Returns the value where a condition of `conditions_of` holds, elsewhere NULL."""
+    return value if condition is None else F.when(condition, value)
+
+
+def chosen(which: Sequence[Expression | None], values: Sequence[Expression]) -> Expression:
+    """Returns the value of the first condition that holds. No branch is nested in another."""
+    *some, last = values
+    if not some:
+        return last
+    first, *others = zip(which, some, strict=False)
+    case = F.when(_given(first[0]), first[1])
+    for condition, value in others:
+        case = case.when(_given(condition), value)
+    return case.otherwise(last)
+
+
+def _given(condition: Expression | None) -> Expression:
+    return F.lit(True) if condition is None else condition
+
+
+_LATE_READ: Final = (
+    "a row of a snapshot that was taken while changes were streamed: without a key it cannot be "
+    "told from them"
+)
+
+
+def unplaced(spec: ReadSpec) -> Iterator[Expression]:
+    """Yields rejections of changes without a position."""
+    yield F.when(F.col("is_late_read"), _LATE_READ)
+    no_position = ~F.col("op").isin(TOMBSTONE, CONTROL, STATEMENT, OTHER) & F.col("n0").isNull()
+    yield F.when(no_position, f"no source position ({spec.layout.scheme})")

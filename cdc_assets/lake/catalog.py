@@ -1,4 +1,7 @@
-"""Reads the Iceberg catalog's tables through PyIceberg."""
+"""Reads the Iceberg catalog's tables through PyIceberg.
+
+Tests by trying whether files can be written to the warehouse and deleted from it.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,14 @@ from itertools import islice
 from typing import Final
 
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.io import load_file_io
 from pyiceberg.table import Table
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.upkeep import Figures
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
-from cdc_assets.errors import TerminalError
+from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.lake.branches import Built, dead_branches, is_built
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.connection import CatalogConnection
@@ -30,7 +34,6 @@ from cdc_assets.lake.references import conflict, make_branch, moves_branches, pu
 from cdc_assets.lake.side import SideState, read_side
 from cdc_assets.lake.state import TableState, ancestry, published_by, publishes
 from cdc_assets.lake.states import Looked, States, state_in
-from cdc_assets.lake.trying import try_place
 
 _SIDES: Final = Newest[SideState](256)
 """For all catalogs. Only merging needs these, and their size is that of their snapshots."""
@@ -339,3 +342,44 @@ def _dead_beside(table: Table, built: Built, own: re.Pattern[str]) -> tuple[str,
     if not is_built(table, built):
         return None
     return dead_branches(table, own, table.metadata.refs[built.branch].snapshot_id)
+
+
+_TRIED: Final = b"written by cdc-assets assess; may be deleted"
+
+
+def try_place(connection: CatalogConnection, place: str) -> str:
+    """Writes a file of a few bytes, reads it, and deletes it.
+
+    Args:
+        connection: provides the properties for access to files.
+        place: URL of a file that nobody else writes.
+
+    Returns:
+        The place, if the file cannot be deleted; empty if it is gone.
+
+    Raises:
+        UnreachableError: if it cannot be written, or cannot be read.
+    """
+    io = load_file_io(connection.catalog.properties, place)
+    try:
+        with io.new_output(place).create(overwrite=True) as out:
+            out.write(_TRIED)
+        with io.new_input(place).open() as found:
+            is_same = found.read() == _TRIED
+    except Exception as error:  # each file system has its own exceptions
+        raise _refused(place, type(error).__name__) from None
+    try:
+        io.delete(place)
+        is_there = io.new_input(place).exists()
+    except Exception:  # of any file system: what matters is that the file is still there
+        return place
+    if not is_same:
+        raise _refused(place, "other bytes were read than were written")
+    return place if is_there else ""
+
+
+def _refused(place: str, why: str) -> UnreachableError:
+    where = f"warehouse {place.rpartition('/')[0]}"
+    what = f"the warehouse cannot be written to and read from ({why})"
+    remedy = "allow reading, writing and deleting below it, and check lake.catalog.properties"
+    return UnreachableError(what, where=where, remedy=remedy)

@@ -3,21 +3,31 @@
 Needs Debezium's transaction metadata. `boundaries` decides which ends are permitted, and
 `unfinished` which transaction is unfinished; this module reads the log for them: by one consumer,
 in small pieces, assigned and never subscribed, nothing committed.
+
+Finds the transactions that have ended, from the ``END`` records that are kept.
+
+An ``END`` record may be gone: the transaction topic may keep its records for a shorter time than
+the table's topic. A connector sends transactions one after another, so a transaction has also ended
+if a transaction committed after it has. Its changes cannot be counted then, and count as complete
+once the last of them is at least two seconds older than that later ``END``, by the rule of
+`cdc_assets.log.unfinished`.
+
+The order of commits is known for PostgreSQL, whose transaction ids hold the LSN.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
 from cdc_assets.log.boundaries import Aligned, align
-from cdc_assets.log.marks import LogRecord, Marks, Transaction
+from cdc_assets.log.marks import Ended, LogRecord, Marks, Transaction
 from cdc_assets.log.reader import Cursor, Reader
 from cdc_assets.log.resent import Newest, newest_of
-from cdc_assets.log.transaction_ends import counts_of
-from cdc_assets.log.unfinished import Unfinished
+from cdc_assets.log.unfinished import MAX_READ, SETTLED, Unfinished
+from cdc_assets.log.values import RawRecord
 
 _BEFORE: Final = timedelta(seconds=1)
 _PIECE: Final = 32
@@ -182,3 +192,45 @@ class TopicRecords:
 def _numbers(start: int, end: int) -> range:
     """Returns the pieces that hold an offset of ``[start, end)``."""
     return range(max(0, start) // _PIECE, -(-end // _PIECE)) if end > start else range(0)
+
+
+def counts_of(
+    metadata: Iterable[tuple[RawRecord, Ended | None]],
+    wanted: Mapping[Transaction, datetime],
+    collection: str,
+) -> dict[str, int | None]:
+    """Counts the changes of a table in each wanted transaction that has ended.
+
+    Args:
+        metadata: records of the transaction topic, from before the wanted ones on, each with its
+            end; no more than MAX_READ are read.
+        wanted: transactions, with the time of a late change.
+        collection: ``schema.table``.
+
+    Returns:
+        By id; None where an ``END`` record proves that it has ended, but not with how many changes.
+    """
+    missing = {transaction.id for transaction in wanted}
+    found: dict[str, int | None] = {}
+    passed: set[str] = set()
+    for number, (raw, end) in enumerate(metadata):
+        if end is not None:
+            mine = end.ids & missing
+            found |= dict.fromkeys(mine, end.count(collection))
+            missing -= mine
+            passed |= {t.id for t, late in wanted.items() if _has_passed(end, raw, t, late)}
+        if not missing or number >= MAX_READ:
+            break
+    return found | dict.fromkeys(passed & missing)
+
+
+def _has_passed(end: Ended, raw: RawRecord, transaction: Transaction, late: datetime) -> bool:
+    """Returns whether all of a transaction was sent, because one committed after it has ended.
+
+    The order of a transaction is the last commit before it, so a later commit that is not its own
+    comes after it.
+    """
+    if end.commit_lsn is None or not transaction.id.isdecimal() or len(transaction.order) != 1:
+        return False
+    is_later = transaction.id not in end.ids and (end.commit_lsn,) > transaction.order
+    return is_later and raw.timestamp - late >= SETTLED

@@ -1,23 +1,66 @@
-"""Defines ``cdc-assets init``, which writes a commented `replication.yaml` from its findings."""
+"""Defines ``cdc-assets init``, which writes a commented `replication.yaml` from its findings.
+
+Reads the facts about a database's tables that a first configuration needs.
+
+Asks where a first configuration's lake and Spark are, or takes what options say.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from cdc_assets.config.starter import spoken
-from cdc_assets.errors import ConfigError
-from cdc_assets.operate.starting_lake import TYPES, placed
+from cdc_assets.changes.names import TableName
+from cdc_assets.config.database import DatabaseConfig
+from cdc_assets.config.starter import Starter, StarterSource, spoken
+from cdc_assets.databases.catalog import SourceCatalog, catalog_of
+from cdc_assets.errors import CdcError, ConfigError
 
 if TYPE_CHECKING:
-    from cdc_assets.config.starter import StarterSource
     from cdc_assets.operate.starting import Found
+
+
+TYPES: Final = ("sql", "rest", "glue", "hive")
+_BY_SCHEME: Final[Mapping[str, str]] = {"http": "rest", "https": "rest", "thrift": "hive"}
+
+
+def placed(said: Mapping[str, str | None], *, is_asking: bool) -> Starter:
+    """Returns the beginning of a file: catalog, warehouse and Spark.
+
+    Args:
+        said: ``catalog_type``, ``catalog_uri``, ``warehouse`` and ``spark``, as far as they are
+            given. Without a type, the URI's scheme tells it. A URI is given as ``env:VARIABLE`` if
+            it holds a password.
+        is_asking: whether to prompt for what is not given; otherwise it is local.
+    """
+    usual = Starter()
+
+    def of(name: str, question: str, default: str) -> str:
+        given = said.get(name)
+        return given or (click.prompt(question, default=default) if is_asking else default)
+
+    kind, uri = said.get("catalog_type"), ""
+    if kind != "glue" or said.get("catalog_uri"):
+        question = "Iceberg catalog's URI, env:VARIABLE if it holds a password"
+        uri = of("catalog_uri", question, str(usual.catalog_uri))
+    if not kind and is_asking and uri.startswith("env:"):
+        kind = click.prompt("Its type", type=click.Choice(TYPES), default="sql")
+    return replace(
+        usual,
+        catalog_type=kind or _BY_SCHEME.get(uri.partition(":")[0].lower(), "sql"),
+        catalog_uri=spoken(uri) if uri else None,
+        warehouse=of("warehouse", "Warehouse, the root of the tables' files", usual.warehouse),
+        spark=of("spark", "Spark, local or sc://host:15002", usual.spark),
+    )
+
 
 _KAFKA: Final = "127.0.0.1:9092"
 
@@ -131,7 +174,7 @@ def _asked(
     found: Found, wanted: Sequence[str], dsns: dict[str, str], *, is_asking: bool
 ) -> tuple[StarterSource, ...]:
     """Returns all sources, completed from their databases."""
-    from cdc_assets.operate.starting_database import asked, without_topics
+    from cdc_assets.operate.init import asked, without_topics
 
     known = (_with_database(each, dsns, is_asking=is_asking) for each in found.sources)
     sources = (*known, *without_topics(found, wanted, dsns))
@@ -196,3 +239,57 @@ def _tell(found: Found, sources: Sequence[StarterSource], output: Path, text: st
         click.echo(f"written: {output}; next: cdc-assets replicate --until-caught-up", err=True)
     else:
         click.echo(text, nl=False)
+
+
+USUAL_FORMAT: Final = "debezium-json"
+"""The format of a source that has no topic yet."""
+
+
+def asked(source: StarterSource) -> StarterSource:
+    """Completes a source from its database: tables without a topic, without a key, and gone.
+
+    If the database cannot be asked, only `StarterSource.unasked` is set, with the reason.
+    """
+    if not (source.kind and source.variable):
+        return source
+    if not os.environ.get(source.variable):
+        return replace(source, unasked=f"${source.variable} is not set")
+    database = DatabaseConfig.model_validate({"kind": source.kind, "dsn": {"env": source.variable}})
+    try:
+        return _told(source, catalog_of(database))
+    except CdcError as error:
+        where = f" [{error.where}]" if error.where else ""
+        return replace(source, unasked=f"{error.what}{where}")
+
+
+def without_topics(
+    found: Found, wanted: Sequence[str], dsns: Mapping[str, str]
+) -> tuple[StarterSource, ...]:
+    """Returns named sources that have no topic yet; none unless exactly one database is given."""
+    if len(dsns) != 1:
+        return ()
+    ((kind, variable),) = dsns.items()
+    there = {each.name for each in found.sources}
+    there |= {name for name in wanted if any(t.startswith(f"{name}.") for t in found.others)}
+    return tuple(
+        StarterSource(name, USUAL_FORMAT, (rf"{re.escape(name)}\..*",), (), kind, variable)
+        for name in wanted
+        if name not in there and name.isidentifier()
+    )
+
+
+def _told(source: StarterSource, catalog: SourceCatalog) -> StarterSource:
+    names = {each.qualified: each for each in _names(source.name, catalog.listed())}
+    captured = [names[each] for each in source.tables if each in names]
+    tables = catalog.read(captured or names.values())
+    keyless = (each.qualified for each, table in tables.items() if not table.primary_key)
+    return replace(
+        source,
+        keyless=tuple(sorted(keyless)),
+        uncaptured=tuple(each for each in names if each not in source.tables),
+        gone=tuple(each for each in source.tables if each not in names),
+    )
+
+
+def _names(source: str, listed: Sequence[tuple[str, str]]) -> list[TableName]:
+    return [TableName(source, schema, name) for schema, name in listed]

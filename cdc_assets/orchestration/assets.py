@@ -1,4 +1,12 @@
-"""Defines one asset per replicated table, from its registry entry."""
+"""Defines one asset per replicated table, from its registry entry.
+
+Defines partitions: one UTC hour of the log each, the same hours for every table.
+
+Partition H of a table is, for each Kafka partition, the offsets ``[f(H), f(H+1))`` where
+``f(t)`` is the earliest offset with a timestamp at or after ``t``. ``f`` is monotone, so the
+hours tile the log exactly, whatever order the timestamps are in. Anything older than the
+first hour belongs to the first partition.
+"""
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
@@ -9,6 +17,7 @@ from typing import Final
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.log.hours import HOURS_START, KEY_FORMAT
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.checks import check_specs
 from cdc_assets.orchestration.failing import RETRY_POLICY
@@ -23,7 +32,6 @@ from cdc_assets.orchestration.keys import (
     topic_tag,
 )
 from cdc_assets.orchestration.mount import mount_of
-from cdc_assets.orchestration.partitions import HOURS
 from cdc_assets.orchestration.table_run import Event, OnBatch, TableRun
 from cdc_assets.registry import TableEntry
 
@@ -99,3 +107,10 @@ def _description(entry: TableEntry, slo: str) -> str:
         f"Materializing merges what is not merged yet; a backfill merges whole hours again, "
         f"which changes nothing unless the table differs from its log.\n\nSLO: {slo}."
     )
+
+
+HOURS: Final = dg.HourlyPartitionsDefinition(
+    start_date=HOURS_START, end_offset=1, fmt=KEY_FORMAT, timezone="UTC"
+)
+"""One definition with a constant start: tables with different definitions could not share a run.
+``end_offset=1`` makes the current hour a partition."""

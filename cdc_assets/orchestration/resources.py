@@ -8,6 +8,11 @@ same time have a session each: `cdc_assets.orchestration.turns`.
 
 Sessions are not shared between runs: a session carries settings such as Iceberg's snapshot
 properties, and the settings of a run that was killed must not reach another run's commits.
+
+Detects quickly that nobody listens at Spark's address.
+
+The Connect client retries a request for many seconds, whatever the reason of its failure. gRPC
+itself distinguishes a connection that fails from one that takes long.
 """
 
 from __future__ import annotations
@@ -15,11 +20,14 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+import grpc
 from dagster import InitResourceContext
 from dagster_pyspark import LazyPySparkResource
 from dagster_pyspark.resources import spark_session_from_config
@@ -31,7 +39,6 @@ from cdc_assets.config.secret import looks_secret
 from cdc_assets.errors import CdcError, ConfigError, UnreachableError
 from cdc_assets.local_stack import devstack
 from cdc_assets.operate.spark_jar import require_jar
-from cdc_assets.orchestration.endpoint import require_listener
 from cdc_assets.orchestration.turns import Turns
 
 if TYPE_CHECKING:
@@ -330,3 +337,42 @@ def _unreachable(shown: Mapping[str, str], error: Exception) -> UnreachableError
 
 def _place(shown: Mapping[str, str]) -> str:
     return f"Spark at {shown.get('spark.remote') or shown.get('spark.master', '')}"
+
+
+PATIENCE_SECONDS: Final = 1.5
+"""gRPC retries after one second, so a server that comes up a moment later is found."""
+
+
+def require_listener(url: str) -> None:
+    """Returns once a connection is ready, or if it is not known to fail: it may still succeed.
+
+    Args:
+        url: ``sc://host:port/;name=value``.
+
+    Raises:
+        UnreachableError: if every attempt to connect failed.
+    """
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    builder = DefaultChannelBuilder(url)
+    states: SimpleQueue[grpc.ChannelConnectivity] = SimpleQueue()
+    with builder.toChannel() as channel:
+        channel.subscribe(states.put, try_to_connect=True)
+        if _last_state(states) is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+            msg = "Spark cannot be connected to: nobody listens, or the connection is not accepted"
+            remedy = "check that the server runs, its address, and whether it wants TLS"
+            raise UnreachableError(msg, where=f"Spark at {builder.endpoint}", remedy=remedy)
+
+
+def _last_state(
+    states: SimpleQueue[grpc.ChannelConnectivity],
+) -> grpc.ChannelConnectivity | None:
+    """Returns the channel's state once it is ready, or after `PATIENCE_SECONDS`."""
+    state: grpc.ChannelConnectivity | None = None
+    give_up_at = time.monotonic() + PATIENCE_SECONDS
+    while state is not grpc.ChannelConnectivity.READY:
+        try:
+            state = states.get(timeout=max(0, give_up_at - time.monotonic()))
+        except Empty:
+            break
+    return state

@@ -44,7 +44,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     for place in ("connection", "slots"):
         monkeypatch.setattr(f"cdc_assets.databases.postgres.{place}.SILENT_SECONDS", 0.5)
     monkeypatch.setattr("cdc_assets.databases.mysql.connection.READ_SECONDS", 0.5)
-    monkeypatch.setattr("cdc_assets.lake.bounded.LOOK_SECONDS", 0.5)
+    monkeypatch.setattr("cdc_assets.lake.connection.LOOK_SECONDS", 0.5)
 
 
 def silent_after_login(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ _SETTINGS = {
     "spark.sql.caseSensitive": "true",
     "spark.sql.constraintPropagation.enabled": "false",
 }
-"""Those that `cdc_assets.merge.attempt.session` sets."""
+"""Those that `cdc_assets.merge.attempt.attempts` sets."""
 
 _UNUSED = ("is_unwritten", "told_ms", "may_witness", "floats", "pair")
 _OF_CHANGES = ("key", "old_key", "row", "old_row")

@@ -11,7 +11,7 @@ from cdc_assets.changes.position import Scheme
 from cdc_assets.formats.debezium.inline import schema_text
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.spark_hash import spark_hash
-from cdc_assets.formats.yugabyte.cells import has_cells, without_cells
+from cdc_assets.formats.yugabyte.debezium import has_cells, without_cells
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.schema.types import Primitive
 from cdc_assets_tests.formats.yugabyte import TABLE, cells, event, record, schema_of, text, yugabyte

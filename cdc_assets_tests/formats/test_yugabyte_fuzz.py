@@ -12,7 +12,7 @@ import pytest
 from cdc_assets.formats.changes import Reading, decode
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.spec import ReadSpec
-from cdc_assets.formats.yugabyte.cells import without_cells
+from cdc_assets.formats.yugabyte.debezium import without_cells
 from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
 from cdc_assets_tests.formats.test_yugabyte_on_spark import SCHEMA, TYPES, frame, reading
 from cdc_assets_tests.formats.yugabyte import TABLE, cells, event, record, schema_of, text, yugabyte

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.unit
 def test_a_catalog_that_is_silent_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, properties: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr("cdc_assets.lake.bounded.LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("cdc_assets.lake.connection.LOOK_SECONDS", 0.2)
     monkeypatch.setenv("SILENT_CREDENTIAL", "somebody:hush-hush")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         uri = f"http://127.0.0.1:{silent.getsockname()[1]}"

@@ -18,8 +18,15 @@ from cdc_assets.changes.log_places import Gtids, Lsn
 from cdc_assets.changes.valid_through import Moment
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.connect import ConnectConfig
-from cdc_assets.log.deliveries import AGAIN_SECONDS, Deliveries, Delivery, latest
-from cdc_assets.log.log_ends import LOGS, acknowledged_gtids, acknowledged_lsn
+from cdc_assets.log.deliveries import (
+    AGAIN_SECONDS,
+    LOGS,
+    Deliveries,
+    Delivery,
+    acknowledged_gtids,
+    acknowledged_lsn,
+    latest,
+)
 from cdc_assets_tests.world import entry_of, write_config
 
 pytestmark = pytest.mark.unit

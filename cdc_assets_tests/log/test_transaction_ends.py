@@ -7,7 +7,7 @@ import pytest
 
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.log.marks import Transaction
-from cdc_assets.log.transaction_ends import counts_of
+from cdc_assets.log.transactions import counts_of
 from cdc_assets.log.unfinished import MAX_READ, SETTLED
 from cdc_assets.log.values import RawRecord
 from cdc_assets_tests.formats.debezium import debezium_json

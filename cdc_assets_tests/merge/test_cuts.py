@@ -12,8 +12,7 @@ from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
 from cdc_assets.log.boundaries import Aligned
 from cdc_assets.log.values import Watermarks
-from cdc_assets.merge.intake.planning.cuts import Cut, Cuts, Extent, Ranges
-from cdc_assets.merge.intake.planning.transaction_topics import TransactionTopics
+from cdc_assets.merge.intake.planning.cuts import Cut, Cuts, Extent, Ranges, TransactionTopics
 from cdc_assets.merge.plan.waiting import Patience
 from cdc_assets.registry import TableEntry
 

@@ -27,8 +27,7 @@ from cdc_assets.log.marks import Transaction
 from cdc_assets.log.resent import Newest, newest_of
 from cdc_assets.log.unfinished import Unfinished
 from cdc_assets.log.values import Watermarks
-from cdc_assets.merge.intake.planning.cuts import Cut, Cuts, Extent
-from cdc_assets.merge.intake.planning.transaction_topics import TransactionTopics
+from cdc_assets.merge.intake.planning.cuts import Cut, Cuts, Extent, TransactionTopics
 from cdc_assets.merge.plan.result import Waiting
 from cdc_assets.merge.plan.waiting import UnfinishedError
 from cdc_assets.operate.hours import hours_to_read

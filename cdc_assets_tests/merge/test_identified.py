@@ -11,7 +11,7 @@ from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.databases.postgres.table import CatalogTable, ReplicaIdentity
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.sample import Sample
-from cdc_assets.merge.intake.identified import keyed, require_in_one_partition
+from cdc_assets.merge.intake.replicable import keyed, require_in_one_partition
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.types import Column, Primitive, Wire

@@ -18,10 +18,10 @@ from cdc_assets.formats.key_form import KeyBytes, KeyForm
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.registered import format_of
 from cdc_assets.lake.carried import Carried
+from cdc_assets.merge.apply.keyed import choose
 from cdc_assets.merge.guards.key_schemas import require_same_keys, with_keys_of
 from cdc_assets.merge.guards.moved_keys import MovedKeys
 from cdc_assets.merge.guards.restarts.watch import seen_before
-from cdc_assets.merge.plan.choice import choose
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets.merge.plan.unmoved import MovedKeysError
 from cdc_assets.schema.types import Column

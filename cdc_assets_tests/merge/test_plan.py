@@ -21,8 +21,8 @@ from cdc_assets.lake.carried import Carried
 from cdc_assets.lake.columns import DROPPED, SCHEMA
 from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge.apply.content import require_whole_content
+from cdc_assets.merge.apply.keyed import choose
 from cdc_assets.merge.guards.moved_keys import moves_keys
-from cdc_assets.merge.plan.choice import choose
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets.merge.plan.table_steps import (
     DescribeColumns,

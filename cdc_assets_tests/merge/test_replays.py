@@ -18,7 +18,7 @@ from cdc_assets.lake import Published
 from cdc_assets.lake.carried import Carried
 from cdc_assets.log.hours import WindowOffsets, hour_of
 from cdc_assets.log.values import Watermarks
-from cdc_assets.merge.intake.planning.replays import Replays
+from cdc_assets.merge.intake.planning.plans import Replays
 from cdc_assets.registry import TableEntry
 
 AT = datetime(2026, 3, 4, tzinfo=UTC)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.changes.offsets import OffsetRange, total_length
-from cdc_assets.merge.plan.sharing import Ranges, cut_to, holds
+from cdc_assets.merge.intake.shared_reading import Ranges, cut_to, holds
 
 READ: Ranges = (OffsetRange(0, 10, 20), OffsetRange(1, 5, 9))
 NEXT: Ranges = (OffsetRange(0, 20, 30),)

@@ -13,7 +13,7 @@ from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.errors import LostRangeError, TerminalError
 from cdc_assets.log.values import TopicIdentity, Watermarks
-from cdc_assets.merge.intake.planning.starts import Starts
+from cdc_assets.merge.intake.planning.planner import Starts
 from cdc_assets.merge.intake.planning.topics import TopicNow
 from cdc_assets.registry import Beginning, Dropped, TableEntry
 

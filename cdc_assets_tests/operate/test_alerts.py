@@ -22,10 +22,9 @@ from cdc_assets.operate.alerts import AlertBook, News, Told, tell
 from cdc_assets.operate.connectors import ConnectorView, Working
 from cdc_assets.operate.failures import Failure, FailureKind
 from cdc_assets.operate.findings import Look
-from cdc_assets.operate.numbers import Numbers, SourceNumbers
+from cdc_assets.operate.numbers import Numbers, SourceNumbers, SourceSlots
 from cdc_assets.operate.parts import Asked, Away
 from cdc_assets.operate.retained import Retained
-from cdc_assets.operate.slots import SourceSlots
 from cdc_assets.operate.status import TableStatus
 from cdc_assets.orchestration.sensors import watch_sensor
 from cdc_assets.registry import Registry

@@ -27,8 +27,7 @@ from cdc_assets.errors import ConfigError, UnreachableError
 from cdc_assets.operate.completeness import Completeness
 from cdc_assets.operate.exposition import NumbersCollector
 from cdc_assets.operate.failures import Failure, FailureKind
-from cdc_assets.operate.numbers import Numbers, Remembered, SourceNumbers
-from cdc_assets.operate.slots import SourceSlots
+from cdc_assets.operate.numbers import Numbers, Remembered, SourceNumbers, SourceSlots
 from cdc_assets.operate.status import TableStatus
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.operate.statuses import (

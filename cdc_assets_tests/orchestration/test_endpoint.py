@@ -12,8 +12,7 @@ import grpc
 import pytest
 
 from cdc_assets.errors import UnreachableError
-from cdc_assets.orchestration.endpoint import PATIENCE_SECONDS, require_listener
-from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets.orchestration.resources import PATIENCE_SECONDS, require_listener, spark_resource
 from cdc_assets_tests.world import write_config
 
 pytestmark = pytest.mark.unit

@@ -11,7 +11,7 @@ from typing import ClassVar
 import dagster as dg
 import pytest
 
-from cdc_assets.orchestration.reload import SETTLE_SECONDS, WEBSERVER_VARIABLE, Reloads
+from cdc_assets.orchestration.sensors.discover import SETTLE_SECONDS, WEBSERVER_VARIABLE, Reloads
 
 pytestmark = pytest.mark.unit
 

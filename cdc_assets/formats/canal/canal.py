@@ -2,28 +2,39 @@
 
 Every value is text, typed by the message's own ``mysqlType``. A message is of one table; a topic,
 and in some formats a record, may hold many.
+
+Reads statements in Canal's messages, and in TiCDC's: ``isDdl``, with the text in ``sql``.
+
+Of a statement on several tables, Canal names only the first in ``database`` and ``table``. The text
+therefore decides which tables it affects, and these names help only where the text cannot be read.
+https://github.com/alibaba/canal (``LogEventConvert.parseQueryEvent``) and
+https://docs.pingcap.com/tidb/stable/ticdc-canal-json
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from cdc_assets.changes.json_text import read_object
+from cdc_assets.changes.json_text import mapping, natural, read_object
 from cdc_assets.changes.names import TableName
+from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.changes.position import Scheme
 from cdc_assets.formats import guessed
 from cdc_assets.formats.canal import messages
-from cdc_assets.formats.canal.messages import Message
-from cdc_assets.formats.canal.statements import statements_of
+from cdc_assets.formats.canal.messages import TRUNCATE, Message, rows_of
+from cdc_assets.formats.ddl import read_statement
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.key_form import KeyBytes
 from cdc_assets.formats.sample import Refusal, Sample, Written
 from cdc_assets.formats.spark_hash import spark_hash
+from cdc_assets.formats.spec import LINE_BITS
+from cdc_assets.formats.times import time_of_millis
 from cdc_assets.log.kinds import TopicKind, kind_of_kinds
 from cdc_assets.log.values import RawRecord
-from cdc_assets.schema.ddl import Ddl
+from cdc_assets.schema.ddl import Ddl, Statement
 from cdc_assets.schema.described import Described
 
 if TYPE_CHECKING:
@@ -33,6 +44,7 @@ if TYPE_CHECKING:
     from cdc_assets.formats.envelope import Envelope, Rows
     from cdc_assets.formats.layout import Layout
     from cdc_assets.formats.spec import ReadSpec
+
 
 CANAL: Final = "canal"
 _UNTOLD: Final = Refusal(
@@ -167,3 +179,57 @@ class Canal(Format):
 
         keeps = self.source.connector.replacement_characters == "keep"
         return flat_messages.envelope(document, spec, keeps_replacements=keeps)
+
+
+def statements_of(
+    messages: Iterable[Message], coordinate: Coordinate, scheme: Scheme
+) -> Iterator[Ddl]:
+    """Yields the statements of a record's messages; a truncate is a change of the table's rows.
+
+    Args:
+        messages: of the record, in order.
+        coordinate: the record's.
+        scheme: of the table's positions.
+    """
+    line = 0
+    for message in messages:
+        if message.get("isDdl") is True and message.get("type") != TRUNCATE:
+            yield _ddl(message, coordinate, _place(message, coordinate, line, scheme))
+        line += max(1, len(rows_of(message)))
+
+
+def _ddl(message: Message, coordinate: Coordinate, place: tuple[int, int] | None) -> Ddl:
+    text, commit = message.get("sql"), mapping(message.get("_tidb")).get("commitTs")
+    return Ddl(
+        text=text if isinstance(text, str) else "",
+        statement=_statement(message),
+        position=f"commitTs={commit}" if natural(commit) is not None else "",
+        at=time_of_millis(message.get("es")),
+        coordinate=coordinate,
+        place=place,
+    )
+
+
+def _statement(message: Message) -> Statement:
+    """Reads the statement; without a text, it may affect the named table in any way."""
+    text, table = message.get("sql"), _name(message, "table")
+    words = frozenset({table.casefold()} - {""})
+    if not isinstance(text, str) or not text.strip():
+        return Statement((), words, is_read=False)
+    schema = _name(message, "ddlSchema") or _name(message, "database")
+    found = read_statement(text, "mysql", schema)
+    return replace(found, words=found.words | words)
+
+
+def _name(message: Message, field: str) -> str:
+    found = message.get(field)
+    return found if isinstance(found, str) else ""
+
+
+def _place(
+    message: Message, coordinate: Coordinate, line: int, scheme: Scheme
+) -> tuple[int, int] | None:
+    if scheme is Scheme.TIDB:
+        commit = natural(mapping(message.get("_tidb")).get("commitTs"))
+        return (commit, 0) if commit else None
+    return ((coordinate.offset << LINE_BITS) + line, 0) if scheme is Scheme.OFFSET else None

@@ -1,23 +1,31 @@
-"""Tries batches of records in the log: new ones, and those that were merged before."""
+"""Tries batches of records in the log: new ones, and those that were merged before.
+
+Decides what becomes of a batch's records that cannot be merged.
+
+Reports a merged batch.
+"""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 from pyspark.sql import DataFrame
 
-from cdc_assets.changes.offsets import Coordinate, limited
+from cdc_assets.changes.offsets import Coordinate, limited, total_length
+from cdc_assets.changes.slo import SloWindow
 from cdc_assets.errors import SilentChangeError, TerminalError
-from cdc_assets.lake import TableState
+from cdc_assets.lake import Published, TableState
+from cdc_assets.log.hours import HourWindow, hour_of
+from cdc_assets.merge.apply.refusals import KeptApart, Refusals, Stopping
 from cdc_assets.merge.attempt.completion import Completion
 from cdc_assets.merge.attempt.execution import Executions, Work, looks_at_unread
 from cdc_assets.merge.attempt.held import Findings
 from cdc_assets.merge.attempt.means import Means
 from cdc_assets.merge.attempt.records import Records
-from cdc_assets.merge.attempt.refusing import refusals_of
-from cdc_assets.merge.attempt.report import MergedBatch
 from cdc_assets.merge.batch import Executed
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.planning import Extent, Pending
@@ -26,9 +34,12 @@ from cdc_assets.merge.intake.told import statements_among
 from cdc_assets.merge.plan.outcome import Merged, Mixed, Outcome, Told
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.request import Again, Request, Tail
-from cdc_assets.merge.plan.result import Waiting
+from cdc_assets.merge.plan.result import BatchResult, Waiting
 from cdc_assets.merge.statements.deadline import Watch
 from cdc_assets.merge.statements.steps import Steps
+from cdc_assets.merge.tables.quarantine import Quarantine
+from cdc_assets.registry import TableEntry
+from cdc_assets.schema.ddl import Ddl
 
 
 class FromLog:
@@ -168,3 +179,102 @@ class FromLog:
         if not fmt.tells_statements or request.told or not isinstance(request.work, Tail):
             return ()
         return statements_among(BatchDecoder(records, plan, fmt), plan.snapshot_starts)
+
+
+def refusals_of(means: Means, plan: BatchPlan, raw: Callable[[], DataFrame]) -> Refusals:
+    """Returns the handler of these records: it stops the table, or keeps them in quarantine.
+
+    Args:
+        means: of the tries.
+        plan: of the batch.
+        raw: reads its records as they are in Kafka.
+    """
+    source, withheld = means.source(plan.entry), _withholds(means, plan.entry)
+    if source.bad_records == "fail" or withheld:
+        return Stopping(plan, may_set_aside=not withheld)
+    quarantine = Quarantine(means.session(), means.catalog, plan.entry.table.source)
+    return KeptApart(quarantine, plan, raw, source.quarantine, means.clock)
+
+
+def _withholds(means: Means, entry: TableEntry) -> bool:
+    """Returns whether quarantine, which keeps whole records, may show what must not be seen.
+
+    In a topic of many tables the table of a broken record is unknown.
+    """
+    source = means.source(entry)
+    if means.planner.format(entry).has_many_tables:
+        return source.withholds
+    return source.overrides(entry.table).withholds
+
+
+@dataclass(frozen=True, slots=True)
+class MergedBatch:
+    """A batch that was merged.
+
+    Attributes:
+        done: the result of the execution.
+        unread: number of offsets that were not merged when it was planned.
+        after: the lake's table after it; None if it is not there.
+        statements: on the table, among its records.
+        seconds: duration of the try.
+        steps: seconds per step.
+        read_again: corner cases for which its records were read more than once, in words.
+    """
+
+    done: Executed
+    unread: int
+    after: TableState | None
+    statements: tuple[Ddl, ...]
+    seconds: float
+    steps: Mapping[str, float]
+    read_again: tuple[str, ...]
+
+    def result(self, window: HourWindow | None, clock: Callable[[], datetime]) -> BatchResult:
+        """Returns the report.
+
+        Args:
+            window: the hour that the batch belongs to; None for the present one.
+            clock: wall clock, aware.
+        """
+        plan, done, after = self.done.plan, self.done, self.after
+        figures, published = done.figures, done.published
+        before = plan.published.slo if plan.published else SloWindow()
+        return BatchResult(
+            table=plan.entry.table,
+            target=plan.entry.target,
+            topic=plan.entry.topic,
+            ranges=plan.ranges,
+            start=plan.start,
+            end=plan.end,
+            hour=window or hour_of(clock()),
+            snapshot_id=after.snapshot_id if after else None,
+            attempt_id=plan.attempt,
+            records=figures.records,
+            inserted=figures.by_op["c"] + figures.by_op["r"],
+            updated=figures.by_op["u"],
+            deleted=figures.by_op["d"],
+            tombstones_skipped=figures.tombstones,
+            rejected=figures.rejected,
+            stale=done.stale,
+            latency=done.latency,
+            slo=published.slo if published else before,
+            lag_records=self.unread - (0 if plan.replay else total_length(plan.ranges)),
+            row_count=after.total_records if after and not plan.entry.shard else None,
+            file_count=after.files if after else None,
+            schema=plan.schema,
+            plan_text=plan.describe(done.apply, done.parts),
+            replay=plan.replay,
+            duration_seconds=self.seconds,
+            published_at=published.published_at if published else clock(),
+            steps=self.steps,
+            valid_through=_valid_through(published or plan.published),
+            passed_over=figures.controls,
+            of_others=figures.others,
+            other_tables=figures.other_tables,
+            statements=self.statements,
+            read_again=self.read_again,
+        )
+
+
+def _valid_through(published: Published | None) -> datetime | None:
+    return published.valid_through if published else None

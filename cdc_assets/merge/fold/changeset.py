@@ -1,4 +1,10 @@
-"""Turns a batch's records into changes that can be folded, in one shape for every table."""
+"""Turns a batch's records into changes that can be folded, in one shape for every table.
+
+Soft deletes: updates that set only the key.
+
+The fold then carries the last values of a row over its delete, and the row's own position
+remembers the delete: no tombstone is needed.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -17,12 +24,12 @@ from cdc_assets.formats.order import position_bytes
 from cdc_assets.formats.spec import ROW_OPS
 from cdc_assets.merge.fold.read_rows import is_below
 from cdc_assets.merge.fold.rekeyed import with_old_keys_deleted
-from cdc_assets.merge.fold.soft import keeping_rows, unset_by_deletes
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.figures import BatchFigures
 from cdc_assets.merge.intake.observe import BatchObserver
 from cdc_assets.merge.plan.parts import Truncate
 from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.schema.types import TableSchema
 
 Amendment = Callable[[DataFrame], DataFrame]
 """Returns the changes that a batch's fold takes in place of these decoded ones."""
@@ -165,3 +172,38 @@ class ChangeSet:
 
 def _of_rows(decoded: DataFrame) -> DataFrame:
     return decoded.where(F.col("reject").isNull() & F.col("op").isin(*ROW_OPS, "d"))
+
+
+def unset_by_deletes(schema: TableSchema) -> tuple[str, ...]:
+    """Returns the columns that a delete leaves alone."""
+    return tuple(name for name in schema.names if name not in schema.key)
+
+
+def keeping_rows(changes: DataFrame, schema: TableSchema, marked: tuple[str, ...]) -> DataFrame:
+    """Adds a row image to each delete.
+
+    Args:
+        changes: decoded ones.
+        schema: the table's.
+        marked: columns that ``unset`` has so far; afterwards `unset_by_deletes`.
+    """
+    is_delete = F.col("op") == "d"
+
+    def value(name: str) -> Expression:
+        column = schema.column(name)
+        if name in schema.key:
+            return F.col("key").getField(name).alias(name)
+        return F.lit(None).cast(str(column.type)).alias(name)
+
+    def unset(name: str) -> Expression:
+        before = F.col("unset").getField(name) if name in marked else F.lit(False)
+        return (is_delete | before).alias(name)
+
+    image = F.struct(*(value(name) for name in schema.names))
+    flags = [unset(name) for name in unset_by_deletes(schema)]
+    return changes.withColumns(
+        {
+            "row": F.when(is_delete, image).otherwise(F.col("row")),
+            "unset": F.struct(*flags) if flags else F.struct(F.lit(False).alias("__none")),
+        }
+    )

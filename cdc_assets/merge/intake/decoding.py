@@ -3,6 +3,8 @@
 Records without a schema are decoded by the schema stored with the table. Schemas that give no
 column two meanings are read as one, however many there are: a column that a record's own schema
 lacks is not in the record.
+
+Adds a table's shard to its decoded changes, as records do not hold it.
 """
 
 from __future__ import annotations
@@ -10,16 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from cdc_assets.changes.mode import Mode
+from cdc_assets.changes.names import Shard
 from cdc_assets.changes.position import Floors
 from cdc_assets.formats.changes import Reading, decode
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.order import OrderState
 from cdc_assets.formats.spec import Own, ReadSpec
 from cdc_assets.formats.writers import Alike, Writer, read_alike, read_apart, reads_as
-from cdc_assets.merge.intake.in_shard import in_shard
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.registry import TableEntry, Taken
 from cdc_assets.schema.types import Column, TableSchema
@@ -205,3 +209,21 @@ def _reads_as(one: ReadSpec, spec: ReadSpec) -> bool:
 
 def _differing(names: Mapping[str, str]) -> dict[str, str]:
     return {sent: name for sent, name in names.items() if sent != name}
+
+
+def in_shard(decoded: DataFrame, shard: Shard | None) -> DataFrame:
+    """Adds the shard to the keys and rows of changes, in first place, as in the lake table.
+
+    Args:
+        decoded: of `cdc_assets.formats.changes.decode`, of a table with a key.
+        shard: of the table; None if it has a lake table of its own.
+    """
+    if shard is None:
+        return decoded
+    value = F.lit(shard.value).alias(shard.column)
+
+    def of_shard(name: str) -> Expression:
+        fields = F.struct(value, F.col(f"{name}.*"))
+        return F.when(F.col(name).isNotNull(), fields)
+
+    return decoded.withColumns({name: of_shard(name) for name in ("key", "old_key", "row")})

@@ -11,6 +11,8 @@
 Correctness does not depend on it: each table plans by its own committed offsets, and reads for
 itself what was not read for others. A reading covers exact offsets of one topic, identified by its
 id, and belongs to one Spark session. If Spark loses a part of it, it reads these offsets again.
+
+Cuts a batch to the ranges of its topic that were read for other tables of the run.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ import logging
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -29,16 +31,62 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.changes.offsets import OffsetVector, total_length
+from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
 from cdc_assets.effects import effect
 from cdc_assets.formats.by_table import OF_ROWS, OF_TABLE, opened, told_apart
 from cdc_assets.formats.flat import by_partition
 from cdc_assets.formats.format import Format
 from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.plan.sharing import Ranges, cut_to, holds
 from cdc_assets.merge.statements.failures import could_release, released_on_failure
 from cdc_assets.registry import TableEntry
+
+Ranges = tuple[OffsetRange, ...]
+"""At most one of each partition."""
+
+
+def cut_to(readings: Sequence[Ranges], ranges: Ranges) -> Ranges:
+    """Returns the beginning of ranges that one reading covers, or else up to the next reading.
+
+    No returned range is empty. Partitions may advance one after the other: what is left out here
+    is for a later batch.
+
+    Args:
+        readings: the ranges read, in any order.
+        ranges: offsets that a table has not merged yet.
+    """
+    for reading in readings:
+        found = tuple(each for each in map(_Within(reading), ranges) if each.length)
+        if found:
+            return found
+    return tuple(_before(readings, each) for each in ranges if each.length)
+
+
+def holds(reading: Ranges, ranges: Ranges) -> bool:
+    """Returns whether a reading covers all of the ranges."""
+    return bool(ranges) and total_length(tuple(map(_Within(reading), ranges))) == total_length(
+        ranges
+    )
+
+
+class _Within:
+    """A cut of ranges to those of a reading; empty for a range that begins outside it."""
+
+    def __init__(self, reading: Ranges) -> None:
+        self._by_partition = {each.partition: each for each in reading}
+
+    def __call__(self, wanted: OffsetRange) -> OffsetRange:
+        there = self._by_partition.get(wanted.partition)
+        if there is None or not there.start <= wanted.start < there.end:
+            return replace(wanted, end=wanted.start)
+        return replace(wanted, end=min(wanted.end, there.end))
+
+
+def _before(readings: Sequence[Ranges], wanted: OffsetRange) -> OffsetRange:
+    starts = (each.start for reading in readings for each in reading
+              if each.partition == wanted.partition and each.start > wanted.start)  # fmt: skip
+    return replace(wanted, end=min(wanted.end, *starts, wanted.end))
+
 
 FRESH_SECONDS: Final = 60.0
 """For this long the end of what was read of a topic counts as its end, so that tables that follow
