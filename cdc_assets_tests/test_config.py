@@ -51,6 +51,7 @@ MINIMAL = {
 }
 SHOP = {"format": "debezium-json", "topics": {"include": ["shop.*"]}}
 SECRET = "hunter2-and-more"
+OAUTH = {"token_url": "https://l/token", "client_id": "c", "client_secret": {"env": "S"}}
 
 
 def edited(path, value):
@@ -254,6 +255,30 @@ def test_a_file_that_does_not_exist_is_named(tmp_path):
             {"url": "http://r", "username": "m", "password": {"env": "P"}, "token": {"env": "T"}},
             "sources.shop.schema_registry",
             "exclude each other",
+        ),
+        (
+            "sources/shop/schema_registry",
+            {"url": "http://r", "token": {"env": "T"}, "oauth": OAUTH},
+            "sources.shop.schema_registry",
+            "oauth excludes username and token",
+        ),
+        (
+            "sources/shop/schema_registry",
+            {"url": "http://r", "oauth": OAUTH | {"token_url": "login.example/token"}},
+            "sources.shop.schema_registry.oauth.token_url",
+            "https://login.example/oauth2/token",
+        ),
+        (
+            "sources/shop/schema_registry",
+            {"url": "http://r", "oauth": OAUTH | {"client_secret": SECRET}},
+            "sources.shop.schema_registry.oauth.client_secret",
+            "{env: NAME}",
+        ),
+        (
+            "sources/shop/schema_registry",
+            {"url": "http://r", "oauth": OAUTH | {"identity_pool": "pool\nX-Other: 1"}},
+            "sources.shop.schema_registry.oauth.identity_pool",
+            "pattern",
         ),
         (
             "sources/shop/schema_registry",

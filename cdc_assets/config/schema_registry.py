@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from cdc_assets.config.paths import absolute_path
-from cdc_assets.config.secret import Secret, SecretUrl
+from cdc_assets.config.secret import Secret, SecretUrl, Url
 from cdc_assets.config.strict import Strict, refuse
 
 
@@ -19,9 +19,43 @@ def _as_list(given: object) -> object:
 
 
 File = Annotated[Path, Field(strict=False)]
+Text = Annotated[str, Field(pattern="^[!-~]([ -~]*[!-~])?$")]
+"""Characters that a header may hold."""
+
 Urls = Annotated[
     tuple[SecretUrl, ...], BeforeValidator(_as_list), Field(strict=False, min_length=1)
 ]
+
+
+class OAuthConfig(Strict):
+    """Login by OAuth: the client's credentials buy tokens that are sent to the registry.
+
+    Attributes:
+        token_url: the token endpoint (RFC 6749, 4.4).
+        client_id, client_secret: the client's login there, by basic authentication.
+        scope: scopes of the tokens, separated by spaces; None for the endpoint's default.
+        ca_file: authorities that the endpoint's certificate is checked with.
+        logical_cluster, identity_pool: sent to the registry with each token; Confluent Cloud
+            needs them.
+    """
+
+    token_url: Url
+    client_id: Text
+    client_secret: Secret
+    scope: Text | None = None
+    ca_file: File | None = None
+    logical_cluster: Text | None = None
+    identity_pool: Text | None = None
+
+    @field_validator("token_url")
+    @classmethod
+    def _http(cls, url: str) -> str:
+        return _require_http(url, "for example https://login.example/oauth2/token")
+
+    @field_validator("ca_file")
+    @classmethod
+    def _absolute(cls, file: Path | None, info: ValidationInfo) -> Path | None:
+        return None if file is None else absolute_path(file, info)
 
 
 class SchemaRegistryConfig(Strict):
@@ -40,6 +74,7 @@ class SchemaRegistryConfig(Strict):
     username: str | None = Field(default=None, min_length=1)
     password: Secret | None = None
     token: Secret | None = None
+    oauth: OAuthConfig | None = None
     ca_file: File | None = None
     certificate_file: File | None = None
     key_file: File | None = None
@@ -49,9 +84,8 @@ class SchemaRegistryConfig(Strict):
     @classmethod
     def _http(cls, urls: tuple[str | Secret, ...]) -> tuple[str | Secret, ...]:
         for url in urls:
-            if isinstance(url, str) and not is_http(url):
-                what = "is not an http:// or https:// URL"
-                raise refuse(what, "for example http://127.0.0.1:8081")
+            if isinstance(url, str):
+                _require_http(url, "for example http://127.0.0.1:8081")
         return urls
 
     @field_validator("ca_file", "certificate_file", "key_file")
@@ -67,6 +101,9 @@ class SchemaRegistryConfig(Strict):
         if self.username is not None and self.token is not None:
             what = "username and token exclude each other"
             raise refuse(what, "keep the one that the registry asks for")
+        if self.oauth is not None and (self.username is not None or self.token is not None):
+            what = "oauth excludes username and token"
+            raise refuse(what, "keep the one that the registry asks for")
         if self.key_file is not None and self.certificate_file is None:
             what = "key_file needs certificate_file"
             raise refuse(what, "name the file of the client's certificate too")
@@ -74,6 +111,13 @@ class SchemaRegistryConfig(Strict):
             what = "ids is of api: apicurio"
             raise refuse(what, "leave it out: Confluent's API has ids of one kind")
         return self
+
+
+def _require_http(url: str, remedy: str) -> str:
+    if not is_http(url):
+        what = "is not an http:// or https:// URL"
+        raise refuse(what, remedy)
+    return url
 
 
 def is_http(url: str) -> bool:

@@ -18,6 +18,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.database import DatabaseConfig
+from cdc_assets.config.schema_registry import SchemaRegistryConfig
 from cdc_assets.config.secret import Secret, reveal
 from cdc_assets.databases.mysql.dsn import TlsMode, parse_dsn
 from cdc_assets.errors import ConfigError
@@ -63,14 +64,21 @@ def _found(config: ReplicationConfig) -> Iterator[Plaintext]:
         if source.database is not None:
             with suppress(ConfigError):
                 yield from _of_database(source.database, name)
-        registry = source.schema_registry
-        for url in registry.url if registry else ():
-            has_login = registry is not None and bool(registry.username or registry.token)
-            with suppress(ConfigError):
-                yield from _of_http("the schema registry", url, name, has_login=has_login)
+        if source.schema_registry is not None:
+            yield from _of_registry(source.schema_registry, name)
         if source.connect is not None:
             with suppress(ConfigError):
                 yield from _of_http("Kafka Connect", source.connect.url, name)
+
+
+def _of_registry(registry: SchemaRegistryConfig, name: str) -> Iterator[Plaintext]:
+    has_login = bool(registry.username or registry.token or registry.oauth)
+    for url in registry.url:
+        with suppress(ConfigError):
+            yield from _of_http("the schema registry", url, name, has_login=has_login)
+    if registry.oauth is not None:
+        url = registry.oauth.token_url
+        yield from _of_http("OAuth's token endpoint", url, name, has_login=True)
 
 
 def _of_kafka(config: ReplicationConfig) -> Iterator[Plaintext]:

@@ -37,11 +37,11 @@ def unknown(code=40403):
 class RegistryServer:
     """Replies by path: one, or several of which the last goes on; else 404 as a registry says it.
 
-    ``asked`` has the requests: path and headers.
+    ``asked`` has the requests: path and headers; ``forms`` the posted bodies.
     """
 
     def __init__(self, tls=None):
-        self.replies, self.asked = {}, []
+        self.replies, self.asked, self.forms = {}, [], []
         self.released = threading.Event()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self.server.daemon_threads = True
@@ -96,6 +96,10 @@ def _handler(registry):
             if reply.hangs_amid:
                 self.wfile.flush()
                 registry.released.wait(30)
+
+        def do_POST(self):
+            registry.forms.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            self.do_GET()
 
         def _drip(self, body):
             """Never silent for as long as a client waits, and never done."""

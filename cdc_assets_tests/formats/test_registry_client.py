@@ -6,6 +6,8 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -381,6 +383,114 @@ def test_settings_that_cannot_be_used_are_named(server, monkeypatch, keys, value
     assert not server.asked
 
 
+TOKEN = "/oauth2/token"
+ISSUED = {"access_token": f"{SECRET}.1", "token_type": "Bearer", "expires_in": 3600}
+
+
+def oauth_client(server, monkeypatch, **keys):
+    monkeypatch.setenv("CLIENT_SECRET", f"{SECRET}:%")
+    login = {"token_url": server.url + TOKEN, "client_id": "me:x"}
+    login |= {"client_secret": {"env": "CLIENT_SECRET"}, **keys}
+    return client(server.url, oauth=login)
+
+
+def known(server, *numbers):
+    server.replies |= {f"/schemas/ids/{n}": schema_reply(KEY) for n in numbers}
+
+
+def sent(server, path):
+    return [headers.get("Authorization") for asked, headers in server.asked if asked == path]
+
+
+@pytest.mark.unit
+def test_a_token_of_oauth_is_asked_for_once_and_sent_with_each_request(server, monkeypatch):
+    known(server, 7, 8)
+    server.replies[TOKEN] = document(ISSUED)
+    registry = oauth_client(
+        server, monkeypatch, scope="read all", logical_cluster="lsrc-1", identity_pool="pool-2"
+    )
+    for number in (7, 8):
+        assert registry.schema(SchemaId(number), "t") == KEY
+    assert server.paths == [TOKEN, PATH, "/schemas/ids/8"]
+    assert server.forms == ["grant_type=client_credentials&scope=read+all"]
+    login = b64encode(f"me%3Ax:{SECRET}%3A%25".encode()).decode()
+    assert sent(server, TOKEN) == [f"Basic {login}"]
+    (_, headers) = server.asked[1]
+    assert headers["Authorization"] == f"Bearer {SECRET}.1"
+    assert (headers["target-sr-cluster"], headers["Confluent-Identity-Pool-Id"]) == (
+        "lsrc-1", "pool-2",
+    )  # fmt: skip
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("valid", "passed", "asked"),
+    [(100, 79, 1), (100, 81, 2), (None, 47, 1), (None, 49, 2), (0, 0, 2), ("many", 49, 2)],
+    ids=str,
+)
+def test_a_token_is_replaced_before_it_is_invalid(server, monkeypatch, valid, passed, asked):
+    known(server, 7, 8)
+    server.replies[TOKEN] = document({**ISSUED, "expires_in": valid})
+    registry = oauth_client(server, monkeypatch)
+    registry.schema(SchemaId(7), "t")
+    begun = time.monotonic()
+    monkeypatch.setattr(registry_http.time, "monotonic", lambda: begun + passed)
+    registry.schema(SchemaId(8), "t")
+    assert server.paths.count(TOKEN) == asked
+
+
+@pytest.mark.unit
+def test_a_refused_token_is_replaced_at_the_next_attempt(server, monkeypatch):
+    server.replies |= {TOKEN: document(ISSUED), PATH: [Reply(401), schema_reply(KEY)]}
+    registry = oauth_client(server, monkeypatch)
+    error = failure(registry, LoginRefusedError)
+    assert error.what == "the schema registry refused the login (HTTP 401)"
+    assert "schema_registry.oauth.client_id" in error.remedy
+    server.replies[TOKEN] = document({**ISSUED, "access_token": "other"})
+    assert registry.schema(SchemaId(7), "t") == KEY
+    assert sent(server, PATH) == [f"Bearer {SECRET}.1", "Bearer other"]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("reply", "kind", "words"),
+    [
+        (document({"error": "invalid_client"}, 401), LoginRefusedError, "(HTTP 401: invalid_cl"),
+        (document({"error": "invalid_scope"}, 400), LoginRefusedError, "(HTTP 400: invalid_scope)"),
+        (document({"error": SECRET}, 400), LoginRefusedError, "refused the login (HTTP 400)"),
+        (document({"error": [SECRET]}, 400), LoginRefusedError, "refused the login (HTTP 400)"),
+        (Reply(403), LoginRefusedError, "refused the login (HTTP 403)"),
+        (Reply(302, headers={"Location": "/other"}), TerminalError, "no bearer token (HTTP 302)"),
+        (Reply(404), TerminalError, "no bearer token (HTTP 404)"),
+        (Reply(200, b"<html>"), TerminalError, "no bearer token (HTTP 200)"),
+        (document({"access_token": f"{SECRET}\n"}), TerminalError, "no bearer token"),
+        (document({"access_token": ""}), TerminalError, "no bearer token"),
+        (document({**ISSUED, "token_type": "mac"}), TerminalError, "no bearer token"),
+        (Reply(200, b" " * (MAX_REPLY_BYTES + 1)), TerminalError, "the token endpoint replies"),
+    ],
+    ids=lambda value: f"{value.status} {value.body[:30]}" if isinstance(value, Reply) else "",
+)  # fmt: skip
+def test_an_endpoint_that_issues_no_token_is_named(server, monkeypatch, reply, kind, words):
+    server.replies[TOKEN] = reply
+    error = failure(oauth_client(server, monkeypatch), kind)
+    assert words in error.what
+    assert "schema_id=7" in error.where
+    assert "schema_registry.oauth." in error.remedy
+    assert server.paths == [TOKEN]
+
+
+@pytest.mark.unit
+def test_an_endpoint_that_does_not_answer_is_asked_again_and_named(server, monkeypatch):
+    known(server, 7)
+    server.replies[TOKEN] = [Reply(503), document(ISSUED)]
+    assert oauth_client(server, monkeypatch).schema(SchemaId(7), "t") == KEY
+    server.replies[TOKEN] = Reply(503)
+    error = failure(oauth_client(server, monkeypatch), UnreachableError)
+    assert error.what == "the token endpoint does not answer (HTTP 503)"
+    assert "schema_registry.oauth.token_url" in error.remedy
+    assert server.paths == [TOKEN, TOKEN, PATH, TOKEN, TOKEN]
+
+
 @pytest.mark.unit
 def test_no_proxy_stands_before_this_machine(server, monkeypatch):
     server.replies[PATH] = schema_reply(KEY)
@@ -450,6 +560,23 @@ def test_a_registry_that_asks_for_a_certificate_gets_ours(certificates):
         failure(client(server.url, **ca), UnreachableError)
         wrong = {**ours, "key_file": str(certificates / "server.key")}
         failure(client(server.url, **ca, **wrong), LoginRefusedError)
+
+
+@pytest.mark.unit
+def test_the_certificate_of_an_endpoint_is_checked_by_its_own_authorities(
+    certificates, server, monkeypatch
+):
+    known(server, 7)
+    ca = str(certificates / "ca.pem")
+    with running(tls_of(certificates)) as endpoint:
+        endpoint.replies[TOKEN] = document(ISSUED)
+        login = {"token_url": endpoint.url + TOKEN, "ca_file": ca}
+        assert oauth_client(server, monkeypatch, **login).schema(SchemaId(7), "t") == KEY
+        error = failure(
+            oauth_client(server, monkeypatch, token_url=endpoint.url + TOKEN), LoginRefusedError
+        )
+        assert "the token endpoint refused the login (its certificate" in error.what
+        assert error.remedy.endswith("check schema_registry.oauth.ca_file")
 
 
 @pytest.mark.unit

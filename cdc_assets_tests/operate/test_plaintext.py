@@ -45,6 +45,11 @@ def registry(url: str) -> dict[str, Any]:
     return {"schema_registry": {"url": url, **login}, "format": "debezium-avro"}
 
 
+def oauth(url: str, token_url: str) -> dict[str, Any]:
+    login = {"token_url": token_url, "client_id": "c", "client_secret": {"env": "PLAIN_SECRET"}}
+    return {"schema_registry": {"url": url, "oauth": login}, "format": "debezium-avro"}
+
+
 PG = f"postgresql://u:{SECRET}@db.example/shop"
 MY = f"mysql://u:{SECRET}@db.example/shop"
 CASES: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -60,6 +65,10 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "mysql": (database("mysql"), MY, "asks whoever answers for the key"),
     "mysql, encrypted": (database("mysql"), f"{MY}?ssl-mode=required", "ssl-mode=required"),
     "registry": (shop(**registry("http://registry.example")), "", "shop: the schema registry"),
+    "oauth": (shop(**oauth("https://registry.example", "http://login.example")), "",
+              "shop: OAuth's token endpoint: the login goes over plaintext"),
+    "registry, oauth": (shop(**oauth("http://registry.example", "https://login.example")), "",
+                        "shop: the schema registry"),
 }  # fmt: skip
 
 
