@@ -31,20 +31,20 @@ from cdc_assets.lake.properties import accepted_restart
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.guards.restarts.overtaken import looked_at
 from cdc_assets.merge.guards.restarts.watch import RestartError, RestartWatch
-from cdc_assets.merge.intake.asked import Asked
+from cdc_assets.merge.intake.ddl_records import read_statements, statements_among
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.planning import Extent, Pending, Planner
 from cdc_assets.merge.intake.preparation import Preparation
 from cdc_assets.merge.intake.read import WITH_HEADERS, read_ranges
 from cdc_assets.merge.intake.same_table import break_of
-from cdc_assets.merge.intake.told import read_statements, statements_among
-from cdc_assets.merge.intake.written import Schemas, WrittenSchemas
+from cdc_assets.merge.intake.source_facts import Asked
+from cdc_assets.merge.intake.writer_schemas import Schemas, WrittenSchemas
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
-from cdc_assets.merge.tables.known import Known
-from cdc_assets.merge.tables.side import SideTable
+from cdc_assets.merge.tables.lookups import Known
+from cdc_assets.merge.tables.side_table import SideTable
 from cdc_assets.merge.tables.tombstones import Tombstones
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.history import Break, History

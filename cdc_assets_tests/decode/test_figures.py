@@ -16,8 +16,7 @@ from cdc_assets.changes.latency import BOUNDS, LatencyHistogram
 from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.formats.spec import CONTROL, OTHER, STATEMENT, TOMBSTONE
 from cdc_assets.merge.fold.summary import read_through
-from cdc_assets.merge.intake.figures import BatchFigures
-from cdc_assets.merge.intake.observe import BatchObserver, Watched
+from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver, Watched
 from cdc_assets.merge.statements.observed import Observed
 from cdc_assets_tests.decode.records import decoded
 from cdc_assets_tests.pipeline import Session

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from cdc_assets.merge.plan.unmoved import MovedKeysError
+from cdc_assets.merge.plan.stable_partitions import MovedKeysError
 from cdc_assets.operate.assess.finding import Verdict
 from cdc_assets.operate.assess.look import Depth, assess
 from cdc_assets.operate.services import Services

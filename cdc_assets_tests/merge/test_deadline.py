@@ -15,8 +15,7 @@ from cdc_assets_devstack.stack import LocalStack
 from pyspark.sql import SparkSession
 
 from cdc_assets.errors import HungError, OutcomeUnknownError, TransientError, UnreachableError
-from cdc_assets.merge.statements.deadline import Limits, Watch
-from cdc_assets.merge.statements.steps import Steps
+from cdc_assets.merge.statements.deadline import Limits, Steps, Watch
 from cdc_assets.orchestration.resources import ReplicationSpark
 
 pytestmark = pytest.mark.stack

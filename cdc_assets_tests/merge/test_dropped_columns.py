@@ -42,7 +42,7 @@ class Catalog:
 @pytest.fixture
 def catalog(monkeypatch: pytest.MonkeyPatch) -> Catalog:
     made = Catalog()
-    monkeypatch.setattr("cdc_assets.merge.intake.asked.catalog_of", lambda _: made)
+    monkeypatch.setattr("cdc_assets.merge.intake.source_facts.catalog_of", lambda _: made)
     return made
 
 

@@ -9,8 +9,8 @@ import pytest
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
 from cdc_assets.config import SourceConfig
-from cdc_assets.merge.attempt.held import Findings, Held, batch_of
-from cdc_assets.merge.intake.asked import Asked
+from cdc_assets.merge.attempt.batch_facts import Findings, Held, batch_of
+from cdc_assets.merge.intake.source_facts import Asked
 from cdc_assets.merge.plan.request import Request, Tail
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.configuration import source

@@ -42,7 +42,7 @@ class Catalog:
 
 @pytest.fixture(autouse=True)
 def _catalog(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdc_assets.merge.intake.asked.catalog_of", lambda _: Catalog())
+    monkeypatch.setattr("cdc_assets.merge.intake.source_facts.catalog_of", lambda _: Catalog())
 
 
 @both

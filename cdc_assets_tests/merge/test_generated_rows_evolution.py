@@ -45,7 +45,7 @@ if not profiles.is_soak():
 
 
 def begun(pipeline: Make, monkeypatch: pytest.MonkeyPatch, story: Story, **said: Any) -> Replica:
-    monkeypatch.setattr("cdc_assets.merge.intake.asked.catalog_of", lambda _: story.source)
+    monkeypatch.setattr("cdc_assets.merge.intake.source_facts.catalog_of", lambda _: story.source)
     keys = DATABASE if story.by_catalog else {}
     return Replica(pipeline(**keys, **said), story.source, story.inline)
 

@@ -23,7 +23,7 @@ from cdc_assets.merge.guards.key_schemas import require_same_keys, with_keys_of
 from cdc_assets.merge.guards.moved_keys import MovedKeys
 from cdc_assets.merge.guards.restarts.watch import seen_before
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
-from cdc_assets.merge.plan.unmoved import MovedKeysError
+from cdc_assets.merge.plan.stable_partitions import MovedKeysError
 from cdc_assets.schema.types import Column
 from cdc_assets_tests.merge.test_plan import ID, RENAMED, SENT_AS_ANOTHER, WIDER, plan_of, position
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.changes.position import encode
-from cdc_assets.merge.guards.shared_places import not_in_order
+from cdc_assets.merge.guards.ambiguous_positions import not_in_order
 from cdc_assets_tests.merge.toy_events import (
     Binlog,
     Event,

@@ -8,7 +8,7 @@ import pytest
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.statements.over import run_over
+from cdc_assets.merge.statements.writing import run_over
 from cdc_assets_tests.pipeline import Session
 
 CATALOG = "scratch"

@@ -11,7 +11,7 @@ import pytest
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.slo import SloTarget, SloWindow
 from cdc_assets.lake.carried import Carried, LastRecords
-from cdc_assets.merge.apply.record import Outcome, record_of
+from cdc_assets.merge.apply.snapshot_properties import Outcome, record_of
 from cdc_assets.merge.guards.moved_keys import MovedKeys
 
 pytestmark = pytest.mark.unit

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.connect.client import SparkConnectClient
 
 from cdc_assets.merge.batch.execution import BatchExecution
-from cdc_assets.merge.statements.steps import Steps
+from cdc_assets.merge.statements.deadline import Steps
 from cdc_assets_tests.merge.changing_table import KINDS, started
 from cdc_assets_tests.merge.events import event, tombstone, truncate
 from cdc_assets_tests.merge.one_table import TABLE, Make

@@ -9,7 +9,7 @@ import pytest
 
 from cdc_assets.changes.missing import Missing
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
-from cdc_assets.merge.plan.requeue import Kept, Requeue, count_held
+from cdc_assets.merge.plan.quarantine_replay import Kept, Requeue, count_held
 
 pytestmark = pytest.mark.unit
 

@@ -13,8 +13,8 @@ from cdc_assets.changes.offsets import Coordinate, OffsetVector
 from cdc_assets.merge.attempt import from_quarantine
 from cdc_assets.merge.attempt.from_quarantine import FromQuarantine
 from cdc_assets.merge.plan.outcome import Nothing
+from cdc_assets.merge.plan.quarantine_replay import Kept, Requeue
 from cdc_assets.merge.plan.request import Quarantined
-from cdc_assets.merge.plan.requeue import Kept, Requeue
 
 pytestmark = pytest.mark.unit
 

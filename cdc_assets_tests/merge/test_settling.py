@@ -13,8 +13,8 @@ from cdc_assets.changes.offsets import OffsetRange, OffsetVector, limited
 from cdc_assets.changes.position import Scheme, encode
 from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.apply.keyed import choose
+from cdc_assets.merge.guards.key_partitions import settled
 from cdc_assets.merge.guards.key_schemas import with_keys_of
-from cdc_assets.merge.guards.settling import settled
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets_tests.merge.test_plan import ID, plan_of
 

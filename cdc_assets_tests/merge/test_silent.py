@@ -47,7 +47,7 @@ class Catalog:
 @pytest.fixture
 def catalog(monkeypatch: pytest.MonkeyPatch) -> Catalog:
     found = Catalog()
-    monkeypatch.setattr("cdc_assets.merge.intake.asked.catalog_of", lambda _: found)
+    monkeypatch.setattr("cdc_assets.merge.intake.source_facts.catalog_of", lambda _: found)
     return found
 
 

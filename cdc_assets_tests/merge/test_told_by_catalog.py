@@ -59,7 +59,7 @@ class Silent(Catalog):
 
 @pytest.fixture(autouse=True)
 def _catalog(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdc_assets.merge.intake.asked.catalog_of", lambda _: Catalog())
+    monkeypatch.setattr("cdc_assets.merge.intake.source_facts.catalog_of", lambda _: Catalog())
 
 
 @both
@@ -105,7 +105,7 @@ def test_records_that_tell_their_schema_are_merged_while_the_database_is_silent(
 ) -> None:
     made = start(pipeline, change("c", {"id": 1, "n": 1}, 10, inline=True), **MYSQL)
     silent = Silent()
-    monkeypatch.setattr("cdc_assets.merge.intake.asked.catalog_of", lambda _: silent)
+    monkeypatch.setattr("cdc_assets.merge.intake.source_facts.catalog_of", lambda _: silent)
     made.produce(TABLE, [change("c", {"id": 2, "n": 2}, 20, inline=True)])
     made.merge(TABLE)
     assert len(made.rows(TABLE)) == 2
@@ -123,7 +123,7 @@ def test_a_table_stops_once_its_server_no_longer_logs_its_changes_in_order(
     made = start(pipeline, change("c", {"id": 1, "n": 1}, 10, inline=inline), **MYSQL)
     made.produce(TABLE, [change("c", {"id": 2, "n": 2}, 20, inline=inline)])
     with monkeypatch.context() as now:
-        now.setattr("cdc_assets.merge.intake.asked.catalog_of", lambda _: Compressing())
+        now.setattr("cdc_assets.merge.intake.source_facts.catalog_of", lambda _: Compressing())
         with pytest.raises(TerminalError, match="compresses transactions") as caught:
             made.merge(TABLE)
         assert "binlog_transaction_compression=OFF" in caught.value.remedy

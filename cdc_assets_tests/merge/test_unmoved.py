@@ -13,7 +13,7 @@ from cdc_assets.changes.slo import SloWindow
 from cdc_assets.lake.carried import Carried
 from cdc_assets.lake.properties import Published
 from cdc_assets.log.values import Watermarks
-from cdc_assets.merge.plan.unmoved import MovedKeysError, require_unmoved
+from cdc_assets.merge.plan.stable_partitions import MovedKeysError, require_unmoved
 from cdc_assets.registry import TableEntry
 
 pytestmark = pytest.mark.unit

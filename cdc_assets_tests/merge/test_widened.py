@@ -11,7 +11,7 @@ import pytest
 
 from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.errors import TransientError
-from cdc_assets.merge.plan.unmoved import MovedKeysError
+from cdc_assets.merge.plan.stable_partitions import MovedKeysError
 from cdc_assets_tests.faults import Fault, How, faults
 from cdc_assets_tests.merge.altered_source import (
     BIGINT,

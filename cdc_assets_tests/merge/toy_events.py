@@ -128,7 +128,7 @@ def merged_after(merged: Mapping[int, Sent], batch: Sequence[Sent]) -> dict[int,
 
 
 def is_torn(batch: Sequence[Sent], merged: Mapping[int, Sent]) -> bool:
-    """The rule of `cdc_assets.merge.guards.shared_places`, record by record."""
+    """The rule of `cdc_assets.merge.guards.ambiguous_positions`, record by record."""
     contents: dict[tuple[str, int, int], tuple[int, int]] = {}
     came: set[tuple[int, Change]] = set()
     newest: dict[tuple[int, int, int], Change] = {}

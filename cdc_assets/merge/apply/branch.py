@@ -19,7 +19,7 @@ from cdc_assets.merge.plan.parts import Truncate
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.writing import PLACE, Target, snapshot_writer, write_changes
-from cdc_assets.merge.tables.known import lake_table
+from cdc_assets.merge.tables.lookups import lake_table
 from cdc_assets.schema.types import Column
 
 _SMALL_TABLE: Final = 1_000_000

@@ -1,7 +1,7 @@
 """Appends a batch's new changes to a table that holds each change as a row.
 
 Nothing is folded, nothing deleted, and nothing remembered beside the table. Each row identifies
-its change (``_cdc_event``, of `cdc_assets.merge.apply.telling`), so that a redelivery or a replay
+its change (``_cdc_event``, of `cdc_assets.merge.apply.identify`), so that a redelivery or a replay
 is recognized. The table is read only if the batch may hold a change that it has: a replay, or
 positions that are not above all that was applied.
 """
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.position import without_offset
 from cdc_assets.merge.apply.branch import Branch
-from cdc_assets.merge.apply.telling import (
+from cdc_assets.merge.apply.identify import (
     CONTENT_BYTES,
     TOLD,
     Telling,
@@ -23,13 +23,13 @@ from cdc_assets.merge.apply.telling import (
     require_told,
     unset_names,
 )
-from cdc_assets.merge.intake.figures import BatchFigures
+from cdc_assets.merge.intake.observe import BatchFigures
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.deadline import Steps
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.pinning import pinned
-from cdc_assets.merge.statements.steps import Steps
-from cdc_assets.merge.tables.known import lake_table
+from cdc_assets.merge.tables.lookups import lake_table
 
 
 class ChangeLogTable:

@@ -1,7 +1,7 @@
 """Applies a batch to a table that holds each version of each row.
 
 1. *Tell apart.* Changes that the table already has are left out
-   (`cdc_assets.merge.apply.telling`). The rows themselves record which changes made and ended
+   (`cdc_assets.merge.apply.identify`). The rows themselves record which changes made and ended
    them; ends that ended nothing are in a side table (`cdc_assets.merge.tables.ends`).
 2. *Truncates* end all older current versions, by one statement each. Versions that the table has
    on both sides of a truncate are looked up.
@@ -27,22 +27,22 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.position import without_offset
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge.apply.branch import Branch
-from cdc_assets.merge.apply.repeats import EndsKnown, Repeats
-from cdc_assets.merge.apply.telling import (
+from cdc_assets.merge.apply.identify import (
     CONTENT_BYTES,
     Telling,
     unset_names,
 )
+from cdc_assets.merge.apply.repeats import EndsKnown, Repeats
 from cdc_assets.merge.fold import versions as fold
 from cdc_assets.merge.fold.summary import Folded
-from cdc_assets.merge.intake.figures import BatchFigures
+from cdc_assets.merge.intake.observe import BatchFigures
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.deadline import Steps
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.pinning import pinned
-from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.merge.tables.ends import Emptied, Ends, emptied_in, frame_of
-from cdc_assets.merge.tables.known import lake_table
+from cdc_assets.merge.tables.lookups import lake_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class HistoryTable:
         """Determines the effects of the batch; those of its truncates are then already written.
 
         Args:
-            folded: of `cdc_assets.merge.apply.telling.recordable`, cached.
+            folded: of `cdc_assets.merge.apply.identify.recordable`, cached.
             figures: of the batch.
             branch: of the batch, with all that was written before.
             rekeyed: whether an update of the batch changes the key.

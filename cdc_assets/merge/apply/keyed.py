@@ -25,16 +25,16 @@ from cdc_assets.merge.fold.newest import (
     set_values,
 )
 from cdc_assets.merge.fold.read_rows import is_below
-from cdc_assets.merge.fold.rekeyed import everywhere
+from cdc_assets.merge.fold.split_key_change import everywhere
 from cdc_assets.merge.fold.summary import Folded, summarized
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.deadline import Steps
 from cdc_assets.merge.statements.failures import released_after
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.pinning import pinned
-from cdc_assets.merge.statements.steps import Steps
-from cdc_assets.merge.tables.known import Known
+from cdc_assets.merge.tables.lookups import Known
 from cdc_assets.merge.tables.tombstones import Tombstones
 
 Changes = Callable[[], DataFrame]

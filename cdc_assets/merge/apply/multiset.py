@@ -33,10 +33,10 @@ from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.content import content_of, require_whole_content
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.deadline import Steps
 from cdc_assets.merge.statements.failures import released_after
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.pinning import pinned
-from cdc_assets.merge.statements.steps import Steps
 from cdc_assets.merge.statements.writing import PLACE
 from cdc_assets.merge.tables.ledger import EVENT, Ledger
 

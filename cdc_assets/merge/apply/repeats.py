@@ -11,7 +11,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_assets.merge.apply.telling import (
+from cdc_assets.merge.apply.identify import (
     CONTENT_BYTES,
     TOLD,
     Telling,

@@ -23,13 +23,12 @@ from cdc_assets.errors import (
     TransientError,
 )
 from cdc_assets.merge.apply.multiset import MissingRowError
+from cdc_assets.merge.attempt.batch_facts import Findings
 from cdc_assets.merge.attempt.completion import Completion
-from cdc_assets.merge.attempt.connections import Connections
+from cdc_assets.merge.attempt.context import Connections, Means
 from cdc_assets.merge.attempt.execution import Executions
 from cdc_assets.merge.attempt.from_log import FromLog
 from cdc_assets.merge.attempt.from_quarantine import FromQuarantine
-from cdc_assets.merge.attempt.held import Findings
-from cdc_assets.merge.attempt.means import Means
 from cdc_assets.merge.attempt.records import Records
 from cdc_assets.merge.fold.changeset import Knowledge
 from cdc_assets.merge.guards.lost_values import look_through

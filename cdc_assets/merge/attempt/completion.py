@@ -10,14 +10,14 @@ from pyspark.sql import DataFrame
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.histories import after_statements, statements_on
 from cdc_assets.lake.at_source import AtSource
-from cdc_assets.merge.attempt.held import Findings, Held, batch_of
-from cdc_assets.merge.attempt.means import Means
-from cdc_assets.merge.intake.asked import Asked
+from cdc_assets.merge.attempt.batch_facts import Findings, Held, batch_of
+from cdc_assets.merge.attempt.context import Means
+from cdc_assets.merge.intake.ddl_records import read_statements
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.preparation import Preparation
-from cdc_assets.merge.intake.told import read_statements
-from cdc_assets.merge.intake.written import Schemas, WrittenSchemas
+from cdc_assets.merge.intake.source_facts import Asked
+from cdc_assets.merge.intake.writer_schemas import Schemas, WrittenSchemas
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.request import Quarantined, Request, Tail
 from cdc_assets.merge.plan.table_steps import DescribeColumns

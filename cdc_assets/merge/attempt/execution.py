@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.merge.apply.refusals import Refusals
-from cdc_assets.merge.attempt.means import Means
+from cdc_assets.merge.attempt.context import Means
 from cdc_assets.merge.attempt.records import Records
 from cdc_assets.merge.batch import BatchExecution
 from cdc_assets.merge.intake.decoding import BatchDecoder

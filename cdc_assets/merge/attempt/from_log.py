@@ -21,22 +21,21 @@ from cdc_assets.errors import SilentChangeError, TerminalError
 from cdc_assets.lake import Published, TableState
 from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.merge.apply.refusals import KeptApart, Refusals, Stopping
+from cdc_assets.merge.attempt.batch_facts import Findings
 from cdc_assets.merge.attempt.completion import Completion
+from cdc_assets.merge.attempt.context import Means
 from cdc_assets.merge.attempt.execution import Executions, Work, looks_at_unread
-from cdc_assets.merge.attempt.held import Findings
-from cdc_assets.merge.attempt.means import Means
 from cdc_assets.merge.attempt.records import Records
 from cdc_assets.merge.batch import Executed
+from cdc_assets.merge.intake.ddl_records import statements_among
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.planning import Extent, Pending
 from cdc_assets.merge.intake.shared_reading import SharedReadings
-from cdc_assets.merge.intake.told import statements_among
 from cdc_assets.merge.plan.outcome import Merged, Mixed, Outcome, Told
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.request import Again, Request, Tail
 from cdc_assets.merge.plan.result import BatchResult, Waiting
-from cdc_assets.merge.statements.deadline import Watch
-from cdc_assets.merge.statements.steps import Steps
+from cdc_assets.merge.statements.deadline import Steps, Watch
 from cdc_assets.merge.tables.quarantine import Quarantine
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.ddl import Ddl

@@ -19,14 +19,14 @@ from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.apply.refusals import Reported
 from cdc_assets.merge.attempt.completion import Completion
+from cdc_assets.merge.attempt.context import Means
 from cdc_assets.merge.attempt.execution import Executions, Work
-from cdc_assets.merge.attempt.means import Means
 from cdc_assets.merge.batch import Executed
 from cdc_assets.merge.intake.planning import Pending, spans
 from cdc_assets.merge.plan.outcome import Nothing, Outcome, Requeued, Unlike
 from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.plan.quarantine_replay import Requeue
 from cdc_assets.merge.plan.request import Quarantined, Request
-from cdc_assets.merge.plan.requeue import Requeue
 from cdc_assets.merge.plan.result import QuarantineReplay
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.deadline import Watch

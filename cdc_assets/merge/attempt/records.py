@@ -12,7 +12,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetRange, total_length
 from cdc_assets.formats.by_table import Apart, set_apart, whose_are
 from cdc_assets.log.values import TopicIdentity
-from cdc_assets.merge.attempt.means import Means
+from cdc_assets.merge.attempt.context import Means
 from cdc_assets.merge.intake.read import (
     FEW,
     FEW_BYTES,
@@ -24,7 +24,7 @@ from cdc_assets.merge.intake.read import (
 )
 from cdc_assets.merge.intake.shared_reading import Share, SharedReadings
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.statements.steps import Steps
+from cdc_assets.merge.statements.deadline import Steps
 from cdc_assets.registry import Taken
 
 _Place = tuple[TableName, TopicIdentity, tuple[OffsetRange, ...]]

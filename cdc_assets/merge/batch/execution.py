@@ -27,26 +27,23 @@ from cdc_assets.lake import Lake, Published
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.keyed import within
 from cdc_assets.merge.apply.publish import Publisher
-from cdc_assets.merge.apply.record import Outcome, Recorder
 from cdc_assets.merge.apply.refusals import Refusals, Refusing
+from cdc_assets.merge.apply.snapshot_properties import Outcome, Recorder
 from cdc_assets.merge.fold.changeset import Knowledge
-from cdc_assets.merge.fold.means import Means
-from cdc_assets.merge.fold.passes import Pass, PlannedBatch
+from cdc_assets.merge.fold.context import Means, Pass, PlannedBatch
 from cdc_assets.merge.fold.summary import Summary, read_through, require_told
 from cdc_assets.merge.guards import Again, Guards, Setting
 from cdc_assets.merge.intake.decoding import BatchDecoder
-from cdc_assets.merge.intake.figures import BatchFigures
 from cdc_assets.merge.intake.layouts import execute_steps
-from cdc_assets.merge.intake.observe import BatchObserver
+from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver
 from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.modes import Application, TableMode, mode_of
 from cdc_assets.merge.plan.outcome import Unlike
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
-from cdc_assets.merge.statements.deadline import Watch
+from cdc_assets.merge.statements.deadline import Steps, Watch
 from cdc_assets.merge.statements.pinning import interpreted, kept
-from cdc_assets.merge.statements.steps import Steps
-from cdc_assets.merge.tables.side import SideTable
+from cdc_assets.merge.tables.side_table import SideTable
 
 
 @dataclass(frozen=True, slots=True)

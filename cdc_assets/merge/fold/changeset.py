@@ -23,10 +23,9 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.formats.order import position_bytes
 from cdc_assets.formats.spec import ROW_OPS
 from cdc_assets.merge.fold.read_rows import is_below
-from cdc_assets.merge.fold.rekeyed import with_old_keys_deleted
+from cdc_assets.merge.fold.split_key_change import with_old_keys_deleted
 from cdc_assets.merge.intake.decoding import BatchDecoder
-from cdc_assets.merge.intake.figures import BatchFigures
-from cdc_assets.merge.intake.observe import BatchObserver
+from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver
 from cdc_assets.merge.plan.parts import Truncate
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.schema.types import TableSchema

@@ -1,11 +1,11 @@
-"""Updates that change the key: the fold splits them, see `cdc_assets.merge.fold.rekeyed`."""
+"""Splits updates that change the key: see `cdc_assets.merge.fold.split_key_change`."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from cdc_assets.merge.fold.changeset import Knowledge
-from cdc_assets.merge.fold.passes import Pass
+from cdc_assets.merge.fold.context import Pass
 from cdc_assets.merge.guards.guard import Guard
 
 

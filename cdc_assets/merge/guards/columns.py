@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc_assets.changes.offsets import Coordinate
-from cdc_assets.merge.fold.passes import Pass
+from cdc_assets.merge.fold.context import Pass
 from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.plan.outcome import Lacking, Wider
 from cdc_assets.merge.plan.result import UnknownColumn

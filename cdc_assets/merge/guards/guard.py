@@ -17,8 +17,7 @@ from pyspark.sql import DataFrame
 
 from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.fold.changeset import Knowledge
-from cdc_assets.merge.fold.means import Means
-from cdc_assets.merge.fold.passes import Pass, PlannedBatch
+from cdc_assets.merge.fold.context import Means, Pass, PlannedBatch
 from cdc_assets.merge.intake.observe import Watched
 from cdc_assets.merge.plan.outcome import Unlike
 from cdc_assets.merge.plan.plan import BatchPlan

@@ -9,21 +9,21 @@ from pyspark.sql import Column as Expression
 
 from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.fold.changeset import Knowledge
-from cdc_assets.merge.fold.passes import Pass, PlannedBatch
+from cdc_assets.merge.fold.context import Pass, PlannedBatch
+from cdc_assets.merge.guards.ambiguous_positions import SharedPlaces
 from cdc_assets.merge.guards.changed_keys import ChangedKeys
 from cdc_assets.merge.guards.columns import UnplannedColumns
 from cdc_assets.merge.guards.guard import Again, Guard, Setting
+from cdc_assets.merge.guards.key_partitions import Settling
 from cdc_assets.merge.guards.key_schemas import KeySchemas
 from cdc_assets.merge.guards.lone_tombstones import LoneTombstones
 from cdc_assets.merge.guards.lost_values import LostValues
 from cdc_assets.merge.guards.moved_keys import MovedKeys
 from cdc_assets.merge.guards.other_tables import OtherTables
 from cdc_assets.merge.guards.placeholders import Placeholders
+from cdc_assets.merge.guards.read_floors import Snapshots
 from cdc_assets.merge.guards.restarts import RestartedSource
 from cdc_assets.merge.guards.scattered_keys import ScatteredKeys
-from cdc_assets.merge.guards.settling import Settling
-from cdc_assets.merge.guards.shared_places import SharedPlaces
-from cdc_assets.merge.guards.snapshots import Snapshots
 from cdc_assets.merge.guards.statements import Statements
 from cdc_assets.merge.guards.unfinished import UnfinishedTransactions
 from cdc_assets.merge.guards.unknown_schemas import UnknownSchemas

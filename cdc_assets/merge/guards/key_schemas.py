@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cdc_assets.formats.key_form import KeyBytes
-from cdc_assets.merge.fold.passes import Pass, PlannedBatch
+from cdc_assets.merge.fold.context import Pass, PlannedBatch
 from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.intake.observe import Watched
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.plan.unmoved import REMEDY, MovedKeysError
+from cdc_assets.merge.plan.stable_partitions import REMEDY, MovedKeysError
 
 
 class KeySchemas(Guard):

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from cdc_assets.formats.record_keys import any_null
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE
 from cdc_assets.merge.fold.changeset import Knowledge
-from cdc_assets.merge.fold.passes import Pass
+from cdc_assets.merge.fold.context import Pass
 from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.pinning import pinned

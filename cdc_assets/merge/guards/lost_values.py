@@ -21,15 +21,15 @@ from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.order import position_bytes
 from cdc_assets.formats.spec import ROW_OPS
 from cdc_assets.merge.fold.changeset import ChangeSet, Knowledge
+from cdc_assets.merge.fold.context import Pass, PlannedBatch
 from cdc_assets.merge.fold.newest import FOLDED, newest_by_key
-from cdc_assets.merge.fold.passes import Pass, PlannedBatch
 from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.intake.absent import ACCEPT
 from cdc_assets.merge.intake.decoding import BatchDecoder, Doubt
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.joins import sent
-from cdc_assets.merge.tables.known import lake_table
+from cdc_assets.merge.tables.lookups import lake_table
 from cdc_assets.schema.types import Column
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from cdc_assets.changes.mode import Mode
 from cdc_assets.errors import CutShortError
 from cdc_assets.lake.carried import Carried
-from cdc_assets.merge.fold.passes import Pass, PlannedBatch
+from cdc_assets.merge.fold.context import Pass, PlannedBatch
 from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.table_steps import DescribeColumns, RenameColumn, WidenColumn

@@ -5,7 +5,7 @@ The next try tells the topic's tables apart, and reads the table's own records o
 
 from __future__ import annotations
 
-from cdc_assets.merge.fold.passes import Pass, PlannedBatch
+from cdc_assets.merge.fold.context import Pass, PlannedBatch
 from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.plan.outcome import Mixed
 from cdc_assets.registry import Taken

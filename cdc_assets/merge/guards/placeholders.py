@@ -36,13 +36,13 @@ from cdc_assets.changes.mode import Mode
 from cdc_assets.formats.order import order_of, position_bytes
 from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.fold.changeset import Knowledge
+from cdc_assets.merge.fold.context import Pass
 from cdc_assets.merge.fold.newest import FOLDED, completed, set_values
-from cdc_assets.merge.fold.passes import Pass
 from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.pinning import pinned, pinned_in_rounds
-from cdc_assets.merge.tables.known import Known
+from cdc_assets.merge.tables.lookups import Known
 
 _MOVE: Final = ("at", "is_moved", "from_key", "given_at", "carried")
 """Columns of a move, see `moves`."""

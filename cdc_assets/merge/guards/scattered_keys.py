@@ -1,7 +1,7 @@
 """Finds keys with changes in two partitions, where offsets alone order them.
 
 Partitions that were added before a table was begun leave no other trace; nor does a producer that
-does not choose them by key. See `cdc_assets.merge.plan.unmoved`.
+does not choose them by key. See `cdc_assets.merge.plan.stable_partitions`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import Coordinate
-from cdc_assets.merge.fold.passes import Pass
+from cdc_assets.merge.fold.context import Pass
 from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.plan.unmoved import REMEDY, MovedKeysError
+from cdc_assets.merge.plan.stable_partitions import REMEDY, MovedKeysError
 
 
 class ScatteredKeys(Guard):

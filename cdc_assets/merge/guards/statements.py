@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cdc_assets.formats.spec import STATEMENT
-from cdc_assets.merge.fold.passes import Pass
+from cdc_assets.merge.fold.context import Pass
 from cdc_assets.merge.guards.guard import Guard
-from cdc_assets.merge.intake.told import statements_among
+from cdc_assets.merge.intake.ddl_records import statements_among
 from cdc_assets.merge.plan.outcome import Told
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc_assets.merge.fold.passes import Pass
+from cdc_assets.merge.fold.context import Pass
 from cdc_assets.merge.guards.guard import Guard
 
 

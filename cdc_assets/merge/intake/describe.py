@@ -30,7 +30,6 @@ from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.sample import Sample
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.values import RawRecord
-from cdc_assets.merge.intake.asked import Asked
 from cdc_assets.merge.intake.replicable import (
     keyed,
     require_countable,
@@ -42,6 +41,7 @@ from cdc_assets.merge.intake.replicable import (
     require_usable,
     sharded,
 )
+from cdc_assets.merge.intake.source_facts import Asked
 from cdc_assets.merge.statements.own_columns import own_columns
 from cdc_assets.registry import TableEntry, Taken
 from cdc_assets.schema.described import Described

@@ -29,12 +29,12 @@ from cdc_assets.formats.sample import Written
 from cdc_assets.formats.writers import Writer
 from cdc_assets.lake.columns import DROPPED
 from cdc_assets.merge.intake.absent import AbsentColumns
-from cdc_assets.merge.intake.asked import Asked
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.layouts import LakeTables
 from cdc_assets.merge.intake.same_table import settled
-from cdc_assets.merge.intake.written import Schemas
+from cdc_assets.merge.intake.source_facts import Asked
+from cdc_assets.merge.intake.writer_schemas import Schemas
 from cdc_assets.merge.plan.column_plan import ColumnPlan
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.result import UnknownColumn

@@ -15,9 +15,9 @@ from cdc_assets.changes.numbering import Numbering
 from cdc_assets.changes.position import Scheme, encode
 from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.lake.at_source import AtSource
-from cdc_assets.merge.intake.asked import Asked
-from cdc_assets.merge.intake.planning.begin import begin_of
-from cdc_assets.merge.intake.silent import heard
+from cdc_assets.merge.intake.planning.topics import begin_of
+from cdc_assets.merge.intake.source_facts import Asked
+from cdc_assets.merge.intake.unlogged_changes import heard
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.table_steps import RememberSource
 from cdc_assets.schema.history import Break, OnBreak

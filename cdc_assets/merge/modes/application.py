@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from cdc_assets.merge.apply.branch import Branch
-from cdc_assets.merge.apply.record import Outcome, Recorder
 from cdc_assets.merge.apply.refusals import Refusing
-from cdc_assets.merge.fold.means import Means
-from cdc_assets.merge.fold.passes import Pass
+from cdc_assets.merge.apply.snapshot_properties import Outcome, Recorder
+from cdc_assets.merge.fold.context import Means, Pass
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import BatchPlan
 

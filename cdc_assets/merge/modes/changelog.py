@@ -9,14 +9,14 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 
 from cdc_assets.merge.apply.changelog import ChangeLogTable
-from cdc_assets.merge.apply.record import Outcome
-from cdc_assets.merge.apply.telling import recordable
-from cdc_assets.merge.fold.passes import Pass, PlannedBatch
+from cdc_assets.merge.apply.identify import recordable
+from cdc_assets.merge.apply.snapshot_properties import Outcome
+from cdc_assets.merge.fold.context import Pass, PlannedBatch
 from cdc_assets.merge.modes.application import Application
 from cdc_assets.merge.modes.mode import TableMode
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import Apply
-from cdc_assets.merge.statements.steps import Steps
+from cdc_assets.merge.statements.deadline import Steps
 
 
 class Changelog(TableMode):

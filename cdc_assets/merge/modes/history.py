@@ -9,10 +9,10 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 
 from cdc_assets.merge.apply.history import HistoryTable
-from cdc_assets.merge.apply.record import Outcome
-from cdc_assets.merge.apply.telling import recordable
-from cdc_assets.merge.fold.passes import PlannedBatch
-from cdc_assets.merge.fold.rekeyed import everywhere
+from cdc_assets.merge.apply.identify import recordable
+from cdc_assets.merge.apply.snapshot_properties import Outcome
+from cdc_assets.merge.fold.context import PlannedBatch
+from cdc_assets.merge.fold.split_key_change import everywhere
 from cdc_assets.merge.modes.application import Application
 from cdc_assets.merge.modes.mode import TableMode
 from cdc_assets.merge.plan.plan import Apply

@@ -11,13 +11,13 @@ from pyspark.sql import DataFrame
 from cdc_assets.changes.position import without_offset
 from cdc_assets.formats.order import order_of
 from cdc_assets.merge.apply.multiset import CountedTable, events, highest_read, snapshot_start
-from cdc_assets.merge.apply.record import Outcome
-from cdc_assets.merge.fold.passes import Pass, PlannedBatch
+from cdc_assets.merge.apply.snapshot_properties import Outcome
+from cdc_assets.merge.fold.context import Pass, PlannedBatch
 from cdc_assets.merge.modes.application import Application
 from cdc_assets.merge.modes.mode import TableMode
 from cdc_assets.merge.plan.parts import Truncate
 from cdc_assets.merge.plan.plan import Apply
-from cdc_assets.merge.statements.steps import Steps
+from cdc_assets.merge.statements.deadline import Steps
 from cdc_assets.merge.tables.ledger import Ledger
 
 

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_assets.merge.apply.keyed import KeyedTable, Resolved
-from cdc_assets.merge.apply.record import Outcome
+from cdc_assets.merge.apply.snapshot_properties import Outcome
+from cdc_assets.merge.fold.context import PlannedBatch
 from cdc_assets.merge.fold.newest import newest_by_key
-from cdc_assets.merge.fold.passes import PlannedBatch
 from cdc_assets.merge.modes.application import Application
 from cdc_assets.merge.modes.mode import TableMode
 from cdc_assets.merge.plan.parts import Part

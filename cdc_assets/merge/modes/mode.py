@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 
-from cdc_assets.merge.apply.record import Outcome
-from cdc_assets.merge.fold.passes import Pass, PlannedBatch
+from cdc_assets.merge.apply.snapshot_properties import Outcome
+from cdc_assets.merge.fold.context import Pass, PlannedBatch
 from cdc_assets.merge.modes.application import Application
 from cdc_assets.merge.plan.parts import Part, Truncate, split
-from cdc_assets.merge.statements.steps import Steps
+from cdc_assets.merge.statements.deadline import Steps
 
 
 class TableMode(ABC):

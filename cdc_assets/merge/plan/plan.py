@@ -76,7 +76,7 @@ class BatchPlan:
         numbering: of the source's positions, as text, see `cdc_assets.changes.restarts` and, for
             binlogs, `cdc_assets.changes.numbering`; ``epochs`` of its records.
         repeats_places: whether records may have one place, see
-            `cdc_assets.merge.guards.shared_places`.
+            `cdc_assets.merge.guards.ambiguous_positions`.
         permit: to take one restart of the numbering as newer, as text; empty without one.
         replay: whether the ranges were merged before; committed offsets then stay.
         is_behind: whether the log goes on beyond the hour that the batch stays within.
@@ -238,7 +238,7 @@ class BatchPlan:
         """Whether all changes of a key above ``Carried.settled_at`` are in one partition.
 
         Not before the table has merged what its log held when it was begun: see
-        `cdc_assets.merge.guards.settling`. Where offsets alone order changes, keys in two
+        `cdc_assets.merge.guards.key_partitions`. Where offsets alone order changes, keys in two
         partitions are looked for instead.
         """
         published = self.published
@@ -255,7 +255,7 @@ class BatchPlan:
         They have where the record's key does not decide on it, once partitions were added, and
         once a column of the key has been renamed or retyped: producers hash the key's bytes,
         which are others since. Where offsets alone order changes, such a table stops, or its
-        producer hashes values alone: see `cdc_assets.merge.plan.unmoved`.
+        producer hashes values alone: see `cdc_assets.merge.plan.stable_partitions`.
         """
         published = self.published
         if published is not None and self.partitions != published.carried.partitions:

@@ -10,7 +10,7 @@ from cdc_assets.lake import TableState
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.intake.planning import BEGIN, BEGIN_TOPIC, BEGIN_WHOLE
-from cdc_assets.merge.intake.silent import look_at
+from cdc_assets.merge.intake.unlogged_changes import look_at
 from cdc_assets.merge.plan.table_steps import created_with
 from cdc_assets.merge.rebuild.site import Site
 from cdc_assets.merge.rebuild.standing import ID, Standing, awaits_snapshot, has_place, id_of

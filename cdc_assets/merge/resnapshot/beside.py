@@ -45,7 +45,7 @@ from cdc_assets.lake import TableState
 from cdc_assets.lake.beside import Beside
 from cdc_assets.merge.attempt import Attempts, Connections
 from cdc_assets.merge.intake.describe import FirstSchema
-from cdc_assets.merge.intake.silent import look_at
+from cdc_assets.merge.intake.unlogged_changes import look_at
 from cdc_assets.merge.rebuild import Rebuild, Standing
 from cdc_assets.merge.replicate import utc_now
 from cdc_assets.merge.resnapshot.beside_table import BesideTable

@@ -21,7 +21,7 @@ from cdc_assets.merge.resnapshot.signal_note import SignalNote
 from cdc_assets.merge.resnapshot.unshown import Unshown, unshown
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
-from cdc_assets.merge.tables.known import lake_table
+from cdc_assets.merge.tables.lookups import lake_table
 from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.registry import TableEntry
 

@@ -1,15 +1,20 @@
-"""Writes rows, with properties for the snapshot that the write creates."""
+"""Writes rows, with properties for the snapshot that the write creates.
+
+Runs a statement that names the rows of a frame.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.readwriter import DataFrameWriterV2
 
 from cdc_assets.changes.names import LakeName
+from cdc_assets.merge.statements import sql
 
 PLACE: Final = ("_spec_id", "_partition", "_file", "_pos")
 """Iceberg's columns that tell the place of a row in a snapshot."""
@@ -79,3 +84,19 @@ def write_changes(
 
 def _of_snapshot(properties: Mapping[str, str]) -> dict[str, str]:
     return {f"snapshot-property.{name}": value for name, value in properties.items()}
+
+
+def run_over(spark: SparkSession, rows: DataFrame, statement: Callable[[str], str]) -> None:
+    """Runs a statement over the rows.
+
+    The frame goes along with the statement: Spark Connect names it for as long as the statement
+    runs, where a view of our own would take two requests more.
+
+    Args:
+        spark: the session of the frame.
+        rows: the frame.
+        statement: returns the text for the name of a view, which it quotes.
+    """
+    name = uuid.uuid4().hex
+    text = statement(name).replace("{", "{{").replace("}", "}}")
+    spark.sql(text.replace(sql.quote(name), "{rows}"), rows=rows)

@@ -1,9 +1,9 @@
 """Remembers deletes and truncates in a side table of a history, so that they end late versions.
 
 A delete that ends a version is recorded in the version's own row. The side table keeps the few
-others: deletes of rows that the table did not have, and truncates, which may end versions that
-are yet to come from another partition. They are written before the rows are published, and count
-once those are (`cdc_assets.merge.tables.side`). They are read only when a batch may hold anything
+others: deletes of rows that the table did not have, and truncates, which may end versions that are
+yet to come from another partition. They are written before the rows are published, and count once
+those are (`cdc_assets.merge.tables.side_table`). They are read only when a batch may hold anything
 old, and never forgotten: a truncate's place in the log says nothing about other partitions.
 """
 
@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.joins import sent
-from cdc_assets.merge.tables.side import SideTable
+from cdc_assets.merge.tables.side_table import SideTable
 from cdc_assets.merge.tables.tombstones import first_name, packed_key
 from cdc_assets.schema.types import TableSchema
 

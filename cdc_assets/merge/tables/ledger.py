@@ -2,8 +2,8 @@
 
 Counting is not idempotent, unlike replacing a row by its key. Each streamed event is written to a
 side table before the rows are published, and counts once those are
-(`cdc_assets.merge.tables.side`): entries of a failed batch never count, and the batch may be tried
-again. The side table is read only when a batch has an event that is not newer than everything
+(`cdc_assets.merge.tables.side_table`): entries of a failed batch never count, and the batch may be
+tried again. The side table is read only when a batch has an event that is not newer than everything
 applied.
 """
 
@@ -18,7 +18,7 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.formats.order import Order
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.tables.side import SideTable
+from cdc_assets.merge.tables.side_table import SideTable
 
 EVENT: Final = ("at", "ordinal")
 """Columns that identify an event: what all its deliveries share of the position, see

@@ -27,10 +27,10 @@ from cdc_assets.errors import RejectedRecordError
 from cdc_assets.formats.flat import by_partition
 from cdc_assets.formats.oversized import size_of
 from cdc_assets.lake.quarantined import quarantine_name
-from cdc_assets.merge.plan.requeue import Kept
+from cdc_assets.merge.plan.quarantine_replay import Kept
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.joins import sent
-from cdc_assets.merge.statements.over import run_over
+from cdc_assets.merge.statements.writing import run_over
 from cdc_assets.registry import TableEntry
 
 _COLUMNS: Final = (

@@ -1,8 +1,8 @@
 """Remembers deletes in a side table per lake table, so that a late change revives nothing.
 
 A delete leaves no row that could carry its position. Its position is written to the side table
-before the rows are published, and counts once those are (`cdc_assets.merge.tables.side`). The side
-table is read only when a batch holds a position that is not newer than everything applied: in
+before the rows are published, and counts once those are (`cdc_assets.merge.tables.side_table`). The
+side table is read only when a batch holds a position that is not newer than everything applied: in
 steady state it costs one small write per batch with deletes, and no read.
 """
 
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.side import Forgettable
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.tables.side import SideTable
+from cdc_assets.merge.tables.side_table import SideTable
 from cdc_assets.schema.types import Column, TableSchema
 
 

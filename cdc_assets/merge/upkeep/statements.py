@@ -13,8 +13,7 @@ from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.upkeep import Task
 from cdc_assets.effects import effect
 from cdc_assets.errors import ConflictError
-from cdc_assets.merge.statements.deadline import Limits, Watch
-from cdc_assets.merge.statements.steps import Steps
+from cdc_assets.merge.statements.deadline import Limits, Steps, Watch
 
 _TRIES: Final = 3
 """Number of conflicts with other writers after which a step is left for the next time."""

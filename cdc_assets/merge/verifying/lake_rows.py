@@ -21,8 +21,8 @@ from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
-from cdc_assets.merge.tables.known import lake_table
-from cdc_assets.merge.tables.side import SideTable
+from cdc_assets.merge.tables.lookups import lake_table
+from cdc_assets.merge.tables.side_table import SideTable
 from cdc_assets.merge.verifying.canonical import canonical, digest, in_order, of_canonical
 from cdc_assets.schema.comparing import Compared, Comparison, Key, Sum
 

@@ -20,7 +20,7 @@ from cdc_assets.config import SourceConfig
 from cdc_assets.effects import effect
 from cdc_assets.lake import Lake
 from cdc_assets.lake.at_source import AtSource
-from cdc_assets.merge.intake.silent import look_at
+from cdc_assets.merge.intake.unlogged_changes import look_at
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.registry import TableEntry

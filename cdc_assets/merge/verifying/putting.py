@@ -33,7 +33,7 @@ from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.own_columns import own_columns
 from cdc_assets.merge.statements.pinning import pinned
-from cdc_assets.merge.tables.side import SideTable
+from cdc_assets.merge.tables.side_table import SideTable
 from cdc_assets.merge.tables.tombstones import Tombstones
 from cdc_assets.merge.verifying.canonical import of_told
 from cdc_assets.merge.verifying.lake_rows import TEXT, LakeRows

@@ -285,7 +285,7 @@ class Gathered:
 def _partitions(state: TableState | None) -> int | None:
     """Returns how many partitions a table began with that only offsets order; else None."""
     from cdc_assets.merge.intake.layouts import layout_of
-    from cdc_assets.merge.plan.unmoved import begun_with
+    from cdc_assets.merge.plan.stable_partitions import begun_with
 
     if state is None or state.published is None:
         return None

@@ -24,7 +24,7 @@ from cdc_assets.operate.assess.parts import away
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
-    from cdc_assets.merge.statements.steps import Steps
+    from cdc_assets.merge.statements.deadline import Steps
 
 PREFIX: Final = "cdc_assets_assess_"
 _TIME: Final = "%Y%m%d%H%M%S"
@@ -76,8 +76,7 @@ def probe_tables(config: ReplicationConfig, spark: SparkSession, now: datetime) 
         What was refused; None if nothing was.
     """
     from cdc_assets.merge.statements import sql
-    from cdc_assets.merge.statements.deadline import Limits, Watch
-    from cdc_assets.merge.statements.steps import Steps
+    from cdc_assets.merge.statements.deadline import Limits, Steps, Watch
 
     catalog = config.lake.catalog.name
     limits = Limits(_STATEMENT_SECONDS, _WHOLE_SECONDS)

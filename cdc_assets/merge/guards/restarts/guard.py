@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from cdc_assets.formats.order import Epochs
 from cdc_assets.lake.carried import Carried
-from cdc_assets.merge.fold.passes import Pass, PlannedBatch
+from cdc_assets.merge.fold.context import Pass, PlannedBatch
 from cdc_assets.merge.guards.guard import Again, Guard, Setting
 from cdc_assets.merge.guards.restarts.overtaken import looked_at
 from cdc_assets.merge.guards.restarts.watch import RestartWatch

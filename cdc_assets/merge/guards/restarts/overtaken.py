@@ -22,7 +22,7 @@ from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.pinning import kept, pinned
-from cdc_assets.merge.tables.known import Known
+from cdc_assets.merge.tables.lookups import Known
 
 _FLAG: Final = "is_overtaken"
 _PLACE: Final = ("partition", "offset")

@@ -33,7 +33,7 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.formats.order import Epochs
 from cdc_assets.merge.fold.summary import Folded
 from cdc_assets.merge.guards.restarts.contradictions import Known, in_order, restart_of
-from cdc_assets.merge.intake.figures import BatchFigures
+from cdc_assets.merge.intake.observe import BatchFigures
 from cdc_assets.merge.plan.plan import BatchPlan
 
 _UNKNOWN_CLOCK: Final = timedelta(minutes=5)

@@ -3,11 +3,10 @@
 Planning changes nothing, neither in the lake nor in the log.
 """
 
-from cdc_assets.merge.intake.planning.begin import BEGIN, BEGIN_TOPIC, BEGIN_WHOLE, begin_of
 from cdc_assets.merge.intake.planning.cuts import Extent
-from cdc_assets.merge.intake.planning.pending import Pending
+from cdc_assets.merge.intake.planning.pending import Pending, rest_of, spans
 from cdc_assets.merge.intake.planning.planner import Planner
-from cdc_assets.merge.intake.planning.ranges import rest_of, spans
+from cdc_assets.merge.intake.planning.topics import BEGIN, BEGIN_TOPIC, BEGIN_WHOLE, begin_of
 
 __all__ = [
     "BEGIN",

@@ -10,10 +10,10 @@ from cdc_assets.lake.at_source import AtSource
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.left_behind import late_under_old_name
 from cdc_assets.log.values import TopicIdentity, Watermarks
-from cdc_assets.merge.intake.planning.begin import BEGIN_TOPIC
 from cdc_assets.merge.intake.planning.configured import Configured
 from cdc_assets.merge.intake.planning.continuity import require_same_log
-from cdc_assets.merge.plan.unmoved import require_unmoved
+from cdc_assets.merge.intake.planning.topics import BEGIN_TOPIC
+from cdc_assets.merge.plan.stable_partitions import require_unmoved
 from cdc_assets.registry import TableEntry
 
 

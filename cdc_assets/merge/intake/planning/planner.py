@@ -24,7 +24,6 @@ from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.intake.layouts import LakeTables
-from cdc_assets.merge.intake.planning.begin import begin_of
 from cdc_assets.merge.intake.planning.checks import (
     Checks,
     require_begun_here,
@@ -41,7 +40,7 @@ from cdc_assets.merge.intake.planning.continuity import (
 from cdc_assets.merge.intake.planning.cuts import Cut, Cuts, Extent
 from cdc_assets.merge.intake.planning.pending import Offsets, Pending
 from cdc_assets.merge.intake.planning.plans import Plans, Replays
-from cdc_assets.merge.intake.planning.topics import TopicNow, Topics
+from cdc_assets.merge.intake.planning.topics import TopicNow, Topics, begin_of
 from cdc_assets.merge.intake.witnesses import Witnesses
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.result import Waiting

@@ -10,7 +10,7 @@ from dataclasses import replace
 from cdc_assets.changes.position import Floors
 from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.fold.changeset import Knowledge
-from cdc_assets.merge.fold.passes import Pass
+from cdc_assets.merge.fold.context import Pass
 from cdc_assets.merge.guards.guard import Guard, Setting
 
 

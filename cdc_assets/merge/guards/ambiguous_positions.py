@@ -33,7 +33,7 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.order import position_bytes
-from cdc_assets.merge.fold.passes import Pass
+from cdc_assets.merge.fold.context import Pass
 from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.plan.plan import BatchPlan
 

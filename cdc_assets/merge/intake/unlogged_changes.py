@@ -15,8 +15,8 @@ from cdc_assets.databases.catalog import catalog_of
 from cdc_assets.databases.mysql.narrowing import holds_type, widest
 from cdc_assets.errors import SilentChangeError, UnreachableError
 from cdc_assets.lake.at_source import AtSource
-from cdc_assets.merge.intake.asked import Asked
-from cdc_assets.merge.intake.planning.begin import begin_of
+from cdc_assets.merge.intake.planning.topics import begin_of
+from cdc_assets.merge.intake.source_facts import Asked
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.history import History, Retyped

@@ -25,7 +25,7 @@ from dataclasses import replace
 
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.lake.carried import Carried
-from cdc_assets.merge.fold.passes import Pass
+from cdc_assets.merge.fold.context import Pass
 from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.plan.plan import BatchPlan
 

@@ -16,7 +16,7 @@ from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.carried import Carried, SideMark
 from cdc_assets.merge.apply.refusals import Refusals
 from cdc_assets.merge.fold.summary import Folded
-from cdc_assets.merge.intake.figures import BatchFigures
+from cdc_assets.merge.intake.observe import BatchFigures
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
 

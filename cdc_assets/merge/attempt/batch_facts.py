@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.merge.intake.asked import Asked
+from cdc_assets.merge.intake.source_facts import Asked
 from cdc_assets.merge.plan.request import Request
 from cdc_assets.schema.ddl import Ddl
 from cdc_assets.schema.history import History
