@@ -25,8 +25,7 @@ from typing import Any, Final, cast
 
 from fsspec import AbstractFileSystem
 
-from cdc_assets.changes.lake_names import stored_parts
-from cdc_assets.changes.names import TableName
+from cdc_assets.changes.names import TableName, stored_parts
 from cdc_assets.effects import effect
 from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.files import as_os_errors, beside, files_at, replace_file

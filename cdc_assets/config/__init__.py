@@ -1,6 +1,6 @@
 """The configuration file as one strict, frozen tree, see docs/configuration.md."""
 
-from cdc_assets.config.batch import BatchConfig
+from cdc_assets.config.batch import BatchConfig, SloConfig
 from cdc_assets.config.connector import ConnectorConfig
 from cdc_assets.config.database import DatabaseConfig
 from cdc_assets.config.kafka import KafkaConfig
@@ -16,11 +16,9 @@ from cdc_assets.config.platform import (
     StackConfig,
 )
 from cdc_assets.config.secret import Secret, reveal
-from cdc_assets.config.slo import SloConfig
 from cdc_assets.config.source import SourceConfig
 from cdc_assets.config.table import TableOverrides
-from cdc_assets.config.target import TargetConfig
-from cdc_assets.config.topics import TopicsConfig
+from cdc_assets.config.topics import TargetConfig, TopicsConfig
 
 __all__ = [
     "CONFIG_VARIABLE",

@@ -1,4 +1,7 @@
-"""Configures the database behind a source."""
+"""Configures the database behind a source.
+
+Configures where Kafka Connect is asked for a source's connector.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from cdc_assets.config.secret import Secret
+from cdc_assets.config.secret import Secret, SecretUrl
 from cdc_assets.config.strict import Strict, refuse
 
 _KIND_ALIASES = {"postgresql": "postgres"}
@@ -36,3 +39,14 @@ class DatabaseConfig(Strict):
             what = f"database.publication is PostgreSQL's; {self.kind} has none"
             raise refuse(what, "leave it out")
         return self
+
+
+class ConnectConfig(Strict):
+    """Kafka Connect's REST interface, asked for the connector's state when a table waits for it.
+
+    ``connector`` names it; without a name, the connectors whose ``topic.prefix`` begins the table's
+    topic are asked.
+    """
+
+    url: SecretUrl
+    connector: str | None = Field(default=None, min_length=1)

@@ -13,15 +13,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from cdc_assets.changes.lake_names import stored_lake_name, stored_value
 from cdc_assets.changes.mode import Mode
-from cdc_assets.changes.names import LakeName, Shard, TableName
+from cdc_assets.changes.names import LakeName, Shard, TableName, stored_lake_name, stored_value
 from cdc_assets.config.assess import SourceAssessConfig
-from cdc_assets.config.batch import BatchConfig, QuarantineConfig, TransactionsConfig
+from cdc_assets.config.batch import BatchConfig, QuarantineConfig, SloConfig, TransactionsConfig
 from cdc_assets.config.column import column_type
-from cdc_assets.config.connect import ConnectConfig
 from cdc_assets.config.connector import ConnectorConfig
-from cdc_assets.config.database import DatabaseConfig
+from cdc_assets.config.database import ConnectConfig, DatabaseConfig
 from cdc_assets.config.formats import installed
 from cdc_assets.config.maintenance import MaintenanceConfig
 from cdc_assets.config.schema_changes import (
@@ -35,11 +33,15 @@ from cdc_assets.config.schema_changes import (
     SilentChangesOrOne,
 )
 from cdc_assets.config.schema_registry import SchemaRegistryConfig
-from cdc_assets.config.slo import SloConfig
 from cdc_assets.config.strict import Strict, did_you_mean, refuse, require_pattern
 from cdc_assets.config.table import ModeName, TableOverrides
-from cdc_assets.config.target import TABLE_FIELDS, TargetConfig, fields_of, require_fields
-from cdc_assets.config.topics import TopicsConfig
+from cdc_assets.config.topics import (
+    TABLE_FIELDS,
+    TargetConfig,
+    TopicsConfig,
+    fields_of,
+    require_fields,
+)
 from cdc_assets.config.verify import VerifyConfig
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.history import OnBreak
@@ -109,7 +111,7 @@ class MergeIntoConfig(Strict):
     def shard_of(self, table: TableName) -> Shard:
         """Returns the shard that distinguishes its rows from those of the others.
 
-        A value that cannot name a folder is substituted, see `cdc_assets.changes.lake_names`.
+        A value that cannot name a folder is substituted, see `cdc_assets.changes.names`.
         """
         return Shard(self.shard_column, stored_value(self._filled(self.shard, table)))
 
@@ -289,7 +291,7 @@ class SourceConfig(Strict):
         """Returns the Iceberg table of a source table.
 
         The first matching entry of ``merge_into`` decides, else ``target``. Names are stored
-        according to `cdc_assets.changes.lake_names`, which substitutes odd ones.
+        according to `cdc_assets.changes.names`, which substitutes odd ones.
         """
         if (merged := self._merged(table)) is not None:
             return merged.lake_name(table)

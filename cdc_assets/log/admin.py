@@ -39,9 +39,8 @@ from cdc_assets.changes.retention import Retention
 from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError, LoginRefusedError
 from cdc_assets.log.errors import of_partition, translate
-from cdc_assets.log.kept import retention_of
 from cdc_assets.log.reader import Place
-from cdc_assets.log.settings import TopicSettings, read_settings
+from cdc_assets.log.settings import TopicSettings, read_settings, retention_of
 from cdc_assets.log.values import TopicIdentity
 
 _UNTOLD: Final = (

@@ -20,7 +20,7 @@ import requests
 from requests.utils import get_environ_proxies
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.config.connect import ConnectConfig
+from cdc_assets.config.database import ConnectConfig
 from cdc_assets.config.secret import reveal
 from cdc_assets.errors import ConfigError, LoginRefusedError, UnreachableError
 from cdc_assets.registry import TableEntry

@@ -1,10 +1,14 @@
-"""Reads topics' settings, as far as the exactness of reads depends on them."""
+"""Reads topics' settings, as far as the exactness of reads depends on them.
+
+Derives a topic's retention from its settings.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final, cast
 
 from confluent_kafka import KafkaError, KafkaException
@@ -14,8 +18,7 @@ from confluent_kafka.admin import (
     ResourceType,  # pyright: ignore[reportPrivateImportUsage]
 )
 
-from cdc_assets.changes.retention import Retention
-from cdc_assets.log.kept import retention_of
+from cdc_assets.changes.retention import FOR_EVER, Retention
 
 _MISSING: Final = KafkaError.UNKNOWN_TOPIC_OR_PART
 _REFUSED: Final = frozenset({
@@ -84,3 +87,29 @@ def settings_of(said: Mapping[str, str]) -> TopicSettings:
         retention_of(said),
         said.get("message.timestamp.type") == "LogAppendTime",
     )
+
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def retention_of(settings: Mapping[str, str | None]) -> Retention:
+    """Returns the retention of a topic's settings, including those inherited from its broker.
+
+    A topic that only compacts deletes no record for its age.
+    """
+    policies = (settings.get("cleanup.policy") or "delete").split(",")
+    if "delete" not in {each.strip() for each in policies}:
+        return Retention()
+    return Retention(_age(settings), _bound(settings, "retention.bytes"))
+
+
+def _age(settings: Mapping[str, str | None]) -> timedelta | None:
+    """Returns None for ever, which people write in many ways, including 2^63 - 1."""
+    millis = _bound(settings, "retention.ms")
+    return None if millis is None or millis > FOR_EVER // _MILLISECOND else _MILLISECOND * millis
+
+
+def _bound(settings: Mapping[str, str | None], name: str) -> int | None:
+    """Returns None for -1, which stands for no bound."""
+    value = int(settings.get(name) or -1)
+    return value if value >= 0 else None

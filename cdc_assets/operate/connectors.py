@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import quote
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.config.connect import ConnectConfig
+from cdc_assets.config.database import ConnectConfig
 from cdc_assets.config.secret import reveal
 from cdc_assets.errors import CdcError, ConfigError, UnreachableError
 from cdc_assets.log.connect import Connector, ConnectRest, connect_of

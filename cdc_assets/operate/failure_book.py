@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from cdc_assets.changes.lake_names import stored_parts
-from cdc_assets.changes.names import TableName
+from cdc_assets.changes.names import TableName, stored_parts
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.effects import effect
 from cdc_assets.errors import UnreachableError

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from cdc_assets.changes.lake_names import stored_parts
-from cdc_assets.changes.names import TableName
+from cdc_assets.changes.names import TableName, stored_parts
 from cdc_assets.effects import effect
 from cdc_assets.errors import UnreachableError
 from cdc_assets.files import as_os_errors, beside, files_at, replace_file

@@ -9,8 +9,7 @@ from typing import Final
 
 import dagster as dg
 
-from cdc_assets.changes.lake_names import stored_parts
-from cdc_assets.changes.names import LakeName, TableName
+from cdc_assets.changes.names import LakeName, TableName, stored_parts
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.orchestration.mount import mount_of
 from cdc_assets.registry import TableEntry
@@ -108,7 +107,7 @@ def table_key(config: ReplicationConfig, entry: TableEntry) -> dg.AssetKey:
 
 
 def default_key(table: TableName) -> dg.AssetKey:
-    """Returns the key without a translator; `cdc_assets.changes.lake_names` encodes odd names."""
+    """Returns the key without a translator; `cdc_assets.changes.names` encodes odd names."""
     return dg.AssetKey(stored_parts(table))
 
 

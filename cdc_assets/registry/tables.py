@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from cdc_assets.changes.lake_names import stored_parts
-from cdc_assets.changes.names import TableName
+from cdc_assets.changes.names import TableName, stored_parts
 from cdc_assets.changes.renamed import Renamed
 from cdc_assets.errors import TerminalError
 from cdc_assets.registry.entries import Beginning, Dropped, OtherTopic, TableEntry, Taken

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.changes.lake_names import MOST_BYTES, stored_as, stored_lake_name
-from cdc_assets.changes.names import TableName
+from cdc_assets.changes.names import MOST_BYTES, TableName, stored_as, stored_lake_name
 from cdc_assets.config import ReplicationConfig, SourceConfig
 from cdc_assets.errors import TerminalError
 from cdc_assets.lake.side import side_name

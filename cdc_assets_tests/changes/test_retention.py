@@ -8,7 +8,7 @@ import pytest
 
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.retention import Overtaking, Pace, Retention, overtaking, paces
-from cdc_assets.log.kept import retention_of
+from cdc_assets.log.settings import retention_of
 
 pytestmark = pytest.mark.unit
 

@@ -17,7 +17,7 @@ import pytest
 from cdc_assets.changes.log_places import Gtids, Lsn
 from cdc_assets.changes.valid_through import Moment
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.config.connect import ConnectConfig
+from cdc_assets.config.database import ConnectConfig
 from cdc_assets.log.deliveries import (
     AGAIN_SECONDS,
     LOGS,

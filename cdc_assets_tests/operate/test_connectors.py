@@ -12,7 +12,7 @@ import pytest
 from cdc_assets_devstack.layout import Ports
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.config.connect import ConnectConfig
+from cdc_assets.config.database import ConnectConfig
 from cdc_assets.operate.assess.gather import Gathered
 from cdc_assets.operate.connectors import (
     GOOD_FOR_SECONDS,

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import CdcError, RejectedRecordError
-from cdc_assets.merge.fold import read_rows
+from cdc_assets.merge.fold import changeset
 from cdc_assets.merge.replicate import Replicator
 from cdc_assets.merge.statements import sql
 from cdc_assets_tests.faults import Anywhere, Death, How
@@ -55,7 +55,7 @@ def test_an_update_of_a_row_that_was_gone_before_it_was_read_is_passed_over(
         database.wait_until_delivered()
         assert build(database, from_source=True, dry_run=True).is_done
         with monkeypatch.context() as patch:
-            patch.setattr(read_rows, "is_below", lambda _: F.lit(False))
+            patch.setattr(changeset, "is_below", lambda _: F.lit(False))
             with pytest.raises(RejectedRecordError, match="an update without its unchanged"):
                 build(database, from_source=True)
         done = build(database, verify=False)

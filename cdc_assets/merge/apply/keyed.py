@@ -17,6 +17,7 @@ from cdc_assets.changes.position import without_offset
 from cdc_assets.formats.order import position_bytes
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge.apply.branch import Branch
+from cdc_assets.merge.fold.changeset import is_below
 from cdc_assets.merge.fold.newest import (
     completed,
     left_alone,
@@ -24,7 +25,6 @@ from cdc_assets.merge.fold.newest import (
     not_newer,
     set_values,
 )
-from cdc_assets.merge.fold.read_rows import is_below
 from cdc_assets.merge.fold.split_key_change import everywhere
 from cdc_assets.merge.fold.summary import Folded, summarized
 from cdc_assets.merge.plan.parts import Part

@@ -14,8 +14,8 @@ from cdc_assets.changes.missing import MOST, Missing
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.config.batch import QuarantineConfig
 from cdc_assets.errors import RejectedRecordError
+from cdc_assets.merge.fold.changeset import of_rows_that_stay
 from cdc_assets.merge.fold.context import Pass
-from cdc_assets.merge.fold.read_rows import of_rows_that_stay
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.quarantine_replay import Requeue, count_held
 from cdc_assets.merge.statements.deadline import Steps

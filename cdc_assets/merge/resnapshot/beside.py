@@ -15,7 +15,7 @@
    as it was read, in their order: the last one tells the row. From *E* on the table is what the
    source was.
 
-What step 5 has to know of such a table is in `cdc_assets.merge.fold.read_rows`. A change of a key
+What step 5 has to know of such a table is in `cdc_assets.merge.fold.changeset`. A change of a key
 may leave out a large value, which is then the old key's; what was read may have another row of that
 key by then, or none. Such changes are counted as doubts, and a table that has any is compared with
 its source, and put right, before it is swapped in. So is one of several partitions that begins

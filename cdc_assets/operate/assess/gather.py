@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
-from cdc_assets.config.connect import ConnectConfig
-from cdc_assets.config.database import DatabaseConfig
+from cdc_assets.config.database import ConnectConfig, DatabaseConfig
 from cdc_assets.config.secret import reveal
 from cdc_assets.config.source import SourceConfig
 from cdc_assets.databases.catalog import SourceTable, catalog_of

@@ -22,8 +22,7 @@ from cdc_assets.formats.debezium.dialects.cloudevents import attribute
 from cdc_assets.formats.debezium.dialects.documents import DOCUMENT, ID
 from cdc_assets.formats.debezium.records.enveloped import EnvelopedRecords
 from cdc_assets.formats.debezium.records.flat import FlatRecords
-from cdc_assets.formats.debezium.records.records import Records
-from cdc_assets.formats.debezium.records.rejection import rejection
+from cdc_assets.formats.debezium.records.records import Records, rejection
 from cdc_assets.formats.debezium.records.schemas import AroundValue, InData
 from cdc_assets.formats.envelope import Envelope, Image, no_names, nothing_left_out
 from cdc_assets.formats.order import Order

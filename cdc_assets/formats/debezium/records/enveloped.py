@@ -9,8 +9,7 @@ from pyspark.sql.types import StructField, StructType
 
 from cdc_assets.formats.debezium import envelope as common
 from cdc_assets.formats.debezium.records.keys import record_key
-from cdc_assets.formats.debezium.records.records import Records
-from cdc_assets.formats.debezium.records.rejection import rejection
+from cdc_assets.formats.debezium.records.records import Records, rejection
 from cdc_assets.formats.debezium.records.schemas import Schemas
 from cdc_assets.formats.envelope import Envelope, Image
 from cdc_assets.formats.order import Order

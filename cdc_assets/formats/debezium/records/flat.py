@@ -15,8 +15,7 @@ from cdc_assets.formats.debezium.added_fields import DELETED, NEEDED, AddedField
 from cdc_assets.formats.debezium.dialects.flat import DOCUMENT_ID, is_document
 from cdc_assets.formats.debezium.named import FIELDS
 from cdc_assets.formats.debezium.records.keys import record_key
-from cdc_assets.formats.debezium.records.records import Records
-from cdc_assets.formats.debezium.records.rejection import rejection
+from cdc_assets.formats.debezium.records.records import Records, rejection
 from cdc_assets.formats.debezium.records.schemas import Schemas
 from cdc_assets.formats.envelope import Envelope, Image, no_names, no_text
 from cdc_assets.formats.order import Order

@@ -1,4 +1,7 @@
-"""The contract of a dialect on Spark."""
+"""The contract of a dialect on Spark.
+
+Rejects records of Debezium's JSON that cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,10 @@ from pyspark.sql.types import StructField, StructType
 from cdc_assets.decode import read_json
 from cdc_assets.formats.debezium.records.schemas import AroundValue, Schemas
 from cdc_assets.formats.envelope import Envelope, no_names, no_text
+from cdc_assets.formats.key_form import NUMBER_BYTES
 from cdc_assets.formats.lacking import lacks
 from cdc_assets.formats.order import Order
-from cdc_assets.formats.record_json import PAYLOAD, compared_with, parsed, unlike
+from cdc_assets.formats.record_json import PAYLOAD, compared_with, key_text, parsed, unlike, unread
 from cdc_assets.formats.spec import ROW_OPS, ReadSpec
 
 _NO_SCHEMA: Final = "it has no schema, and other columns than the table"
@@ -121,3 +125,20 @@ class Records(ABC):
     def schema_alone(self) -> Expression:
         """Returns the part of a value that identifies its schema."""
         return F.col("value") if self._schemas is None else self._schemas.alone()
+
+
+_NO_KEY_TEXT: Final = "its key is not UTF-8"
+
+
+def rejection(document: Expression, spec: ReadSpec) -> Expression:
+    """Returns the reason why key or value cannot be read; NULL if they can.
+
+    Args:
+        document: from `cdc_assets.formats.record_json.parsed`.
+        spec: of the table.
+    """
+    if spec.layout.key_form in NUMBER_BYTES:
+        return unread(document)
+    key = key_text()
+    is_no_text = key.isNotNull() & ~F.is_valid_utf8(key)
+    return F.coalesce(F.when(is_no_text, _NO_KEY_TEXT), unread(document))
