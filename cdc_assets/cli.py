@@ -10,17 +10,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from importlib import import_module
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from cdc_assets.errors import CdcError, ConfigError
+from cdc_assets.errors import CdcError, ConfigError, frames_of, message_of
 from cdc_assets.local_stack import DEVSTACK, devstack
 
 if TYPE_CHECKING:
     from cdc_assets.config import ReplicationConfig
+    from cdc_assets.operate.services import Services
 
 CONFIG_VARIABLE: Final = "CDC_ASSETS_CONFIG"
 FAILED: Final = 1
@@ -39,14 +41,6 @@ MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
     "init": ("cdc_assets.operate.init", "Write a commented replication.yaml from what is found."),
     "stack": ("cdc_assets_devstack.cli", "The local stack: up, down, status."),
     "metrics": ("cdc_assets.operate.metrics", "Numbers in OpenMetrics' form, served or printed."),
-    "history": (
-        "cdc_assets.orchestration.rewind_commands",
-        "A table's publishes, and to which of them it can go back.",
-    ),
-    "rewind": (
-        "cdc_assets.orchestration.rewind_commands",
-        "Take a table back to an earlier publish; it goes on from there.",
-    ),
     "demo": ("cdc_assets_devstack.demo", "A shop database under load, replicated live."),
     "rebuild": (
         "cdc_assets.orchestration.rebuild_command",
@@ -63,15 +57,41 @@ MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
+OPERATIONS: Final[Mapping[str, tuple[str, str]]] = {
+    "accept-restart": (
+        "cdc_assets.operations.accept_restart.operation.ACCEPT_RESTART",
+        "Go on where the source began again: restored, upgraded by dump, RESETLOGS, or made anew.",
+    ),
+    "compact": (
+        "cdc_assets.operations.compact.COMPACT",
+        "Compact the lake table of TABLE at once, to the end.",
+    ),
+    "history": (
+        "cdc_assets.operations.rewind.operation.HISTORY",
+        "A table's publishes, and to which of them it can go back.",
+    ),
+    "maintain": (
+        "cdc_assets.operations.maintain.MAINTAIN",
+        "Do what lake tables need: compaction, expiry, manifests, branches that were left.",
+    ),
+    "rewind": (
+        "cdc_assets.operations.rewind.operation.REWIND",
+        "Take a table back to an earlier publish; it goes on from there.",
+    ),
+}
+
+
 class MountedGroup(click.Group):
     """A group that imports some of its commands only when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names, without importing."""
-        return sorted({*super().list_commands(ctx), *MOUNTED})
+        return sorted({*super().list_commands(ctx), *MOUNTED, *OPERATIONS})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a mounted command."""
+        """Import a mounted command, or make that of an operation."""
+        if cmd_name in OPERATIONS:
+            return _operation_command(OPERATIONS[cmd_name][0])
         if cmd_name not in MOUNTED:
             return super().get_command(ctx, cmd_name)
         package, _, module = MOUNTED[cmd_name][0].partition(".")
@@ -81,7 +101,7 @@ class MountedGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list in the help, without importing."""
         own = {name: command.get_short_help_str(80) for name, command in self.commands.items()}
-        rows = own | {name: text for name, (_, text) in MOUNTED.items()}
+        rows = own | {name: text for name, (_, text) in {**MOUNTED, **OPERATIONS}.items()}
         with formatter.section("Commands"):
             formatter.write_dl(sorted(rows.items()))
 
@@ -151,36 +171,6 @@ def plan(table: str | None) -> None:
     from cdc_assets.orchestration.plan_command import run_plan
 
     _exit(run_plan(_config(), table))
-
-
-@cli.command()
-@click.option("--table", help="Only the lake table of this one: [source.][schema.]table.")
-@click.option("--dry-run", is_flag=True, help="Only say what is needed.")
-@click.option("--orphans", is_flag=True, help="Also remove the files that no snapshot names.")
-def maintain(table: str | None, *, dry_run: bool, orphans: bool) -> None:
-    """Do what lake tables need: compaction, expiry, manifests, branches that were left.
-
-    The sensor `maintain` does the same where it is switched on, by the same thresholds. May be
-    interrupted and run again.
-    """
-    from cdc_assets.orchestration.maintain_command import run_maintain
-
-    _exit(run_maintain(_config(), table, dry_run=dry_run, orphans=orphans))
-
-
-@cli.command("accept-restart")
-@click.argument("table")
-@click.option("--dry-run", is_flag=True, help="Only print what would be accepted.")
-def accept_restart(table: str, *, dry_run: bool) -> None:
-    """Go on where the source began again: restored, upgraded by dump, RESETLOGS, or made anew.
-
-    TABLE is [source.][schema.]table, as the error that stopped it names it. What follows counts as
-    newer than what came before, once: a second restart stops the table again. So does another table
-    of its name. Rows that the source no longer has stay unless it sends their deletes.
-    """
-    from cdc_assets.orchestration.restarted import run_accept_restart
-
-    click.echo(run_accept_restart(_config(), table, dry_run=dry_run))
 
 
 @cli.group()
@@ -256,6 +246,20 @@ def replay_quarantine(
     _exit(run_quarantine_replay(_config(), Wanted(source, table), again))
 
 
+def _operation_command(path: str) -> click.Command:
+    from cdc_assets.operations.command import Console, command_of
+
+    module, _, name = path.rpartition(".")
+    operation = getattr(import_module(module), name)
+
+    def open_console(services: Services) -> AbstractContextManager[Console]:
+        from cdc_assets.orchestration.operation_console import open_console
+
+        return open_console(services)
+
+    return command_of(operation, _config, open_console)
+
+
 def _config() -> ReplicationConfig:
     from cdc_assets.config import load_config
 
@@ -282,8 +286,6 @@ def main() -> NoReturn:
     except OSError as error:
         _end(_of_system(error), FAILED)
     except Exception as error:
-        from cdc_assets.orchestration.failing import frames_of, message_of
-
         _end(f"{message_of(error)}; the lines of code:\n{frames_of(error)}", FAILED)
     sys.exit(0)
 

@@ -17,20 +17,20 @@ has moved them to the folders of the registries that they belong to.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, cast
 
-from fsspec import AbstractFileSystem
-
-from cdc_assets.changes.names import TableName, stored_parts
-from cdc_assets.effects import effect
+from cdc_assets.changes.names import TableName
 from cdc_assets.errors import TerminalError, UnreachableError
-from cdc_assets.files import as_os_errors, beside, files_at, replace_file
+from cdc_assets.files import as_os_errors, beside, files_at
+from cdc_assets.notes import END, NoteWords, TableNotes, listed, prefix_of
 
-_END: Final = ".json"
+_WORDS: Final = NoteWords(
+    "desired: write", "desired: remove", "what is wanted of tables cannot be read or written"
+)
 
 
 def _utc_now() -> datetime:
@@ -144,10 +144,8 @@ class DesiredBook:
         *,
         ownerless: str | None = None,
     ) -> None:
-        self.url = url
-        self._clock = clock
-        self._files, self._root = files_at(url)
-        self._ownerless = ownerless
+        self.url, self._clock, self._ownerless = url, clock, ownerless
+        self._notes = TableNotes(url, _WORDS)
 
     @classmethod
     def beside(cls, registry_url: str) -> DesiredBook:
@@ -176,7 +174,7 @@ class DesiredBook:
         """
         found: dict[TableName, Desired] = {}
         invalid: dict[str, TerminalError] = {}
-        for file, content in self._documents("").items():
+        for file, content in self._documents(None).items():
             try:
                 table, wish, wanted = self._read(file, content)
             except TerminalError as problem:
@@ -193,7 +191,7 @@ class DesiredBook:
             TerminalError: if one of them is invalid, or any document is ownerless.
         """
         found = NOTHING
-        for file, content in self._documents(_name(table)).items():
+        for file, content in self._documents(table).items():
             _, wish, wanted = self._read(file, content)
             if not self._is_over(wanted):
                 found = found.with_wish(wish, wanted)
@@ -201,41 +199,17 @@ class DesiredBook:
 
     def put(self, table: TableName, wish: Wish, wanted: Wanted) -> None:
         """Makes a wish, which replaces an earlier one of its kind."""
-        text = json.dumps(
-            {
-                "table": [table.source, table.schema, table.name],
-                "wish": wish.value,
-                **wanted.to_dict(),
-            }
-        )
-        try:
-            with effect("desired: write"):
-                replace_file(self._files, self._file(table, wish), text.encode())
-        except OSError as error:
-            raise self._unreachable() from error
+        named = {"table": [table.source, table.schema, table.name], "wish": wish.value}
+        self._notes.write(table, json.dumps({**named, **wanted.to_dict()}), wish.value)
 
     def remove(self, table: TableName, wish: Wish) -> None:
         """Withdraws a wish; does nothing if there is none."""
-        try:
-            with effect("desired: remove"), as_os_errors():
-                self._files.rm_file(self._file(table, wish))
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise self._unreachable() from error
+        self._notes.remove(table, wish.value)
 
-    def _documents(self, of: str) -> Mapping[str, bytes]:
-        """Returns the documents whose names begin so."""
+    def _documents(self, table: TableName | None) -> Mapping[str, bytes]:
+        """Returns the documents of a table; of all tables if None."""
         self._require_owned()
-        try:
-            with as_os_errors():
-                files = _listed(self._files, self._root, of)
-                if not files:
-                    return {}
-                found = cast("dict[str, Any]", self._files.cat(files, on_error="return"))
-                return dict(_present(found))
-        except OSError as error:
-            raise self._unreachable() from error
+        return self._notes.read_all(table)
 
     def _require_owned(self) -> None:
         """Refuses ownerless documents; does not look again once there are none."""
@@ -244,9 +218,10 @@ class DesiredBook:
         files, root = files_at(self._ownerless)
         try:
             with as_os_errors():
-                found = _listed(files, root, "")
+                found = listed(files, root, "")
         except OSError as error:
-            raise self._unreachable() from error
+            remedy = "check that the place is writable"
+            raise UnreachableError(_WORDS.unreachable, where=self.url, remedy=remedy) from error
         if found:
             what = f"{len(found)} document(s) of what is wanted of tables are no registry's own"
             remedy = (
@@ -267,51 +242,15 @@ class DesiredBook:
             remedy = "say it again (cdc-assets pause, resume, drop, reset), or remove the file"
             raise TerminalError(what, where=file, remedy=remedy) from error
 
-    def _file(self, table: TableName, wish: Wish) -> str:
-        return f"{self._root}/{_name(table)}{wish.value}{_END}"
-
-    def _unreachable(self) -> UnreachableError:
-        what = "what is wanted of tables cannot be read or written"
-        return UnreachableError(what, where=self.url, remedy="check that the place is writable")
-
 
 def place_of(table: TableName) -> str:
     """Returns the part that the names of this table's documents share, and no other table's."""
-    return _name(table).removesuffix(".")
+    return prefix_of(table).removesuffix(".")
 
 
 def _place(file: str) -> str:
     """Returns `place_of` the table after which a document is named."""
-    return file.rpartition("/")[2].removesuffix(_END).rpartition(".")[0]
-
-
-def _name(table: TableName) -> str:
-    """Returns the prefix that only the names of this table's documents have."""
-    return f"{'.'.join(stored_parts(table))}."
-
-
-def _listed(files: AbstractFileSystem, folder: str, begin: str) -> list[str]:
-    """Returns the documents whose names begin so; those still being written have others."""
-    try:
-        listed = cast("list[str]", files.ls(folder, detail=False))
-    except FileNotFoundError:
-        return []
-    names = ((each, each.rpartition("/")[2]) for each in listed)
-    return [each for each, name in names if name.startswith(begin) and name.endswith(_END)]
-
-
-def _present(found: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """Yields the documents that were not removed since the listing.
-
-    Raises:
-        OSError: if one could not be read for another reason.
-    """
-    for file, content in found.items():
-        if isinstance(content, FileNotFoundError):
-            continue
-        if isinstance(content, Exception):
-            raise content
-        yield file, content
+    return file.rpartition("/")[2].removesuffix(END).rpartition(".")[0]
 
 
 def _from_json(text: str) -> tuple[TableName, Wish, Wanted]:

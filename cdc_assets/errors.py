@@ -6,7 +6,11 @@ None contains row values or secrets: messages end up in logs and in the Dagster 
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
+from typing import Final
+
+_PACKAGE: Final = "cdc_assets"
 
 
 def printable(text: str, *, lines: bool = False) -> str:
@@ -126,3 +130,34 @@ class HeldError(TerminalError):
 
 class OutcomeUnknownError(CdcError):
     """The catalog may or may not have accepted a publish: look for the attempt id first."""
+
+
+def message_of(error: Exception) -> str:
+    """Returns an error's message without anything that must not be shown or stored."""
+    if isinstance(error, CdcError):
+        return str(error)
+    condition = _spark_condition(error)
+    about = f" ({condition})" if condition else ""
+    return f"unexpected {type(error).__qualname__}{about} at {_place(error)}"
+
+
+def _spark_condition(error: Exception) -> str:
+    """Returns Spark's name of the error, such as ``CAST_INVALID_INPUT``, without parameters."""
+    for name in ("getCondition", "getErrorClass"):
+        read = getattr(error, name, None)
+        if callable(read) and (condition := read()):
+            return str(condition)
+    return ""
+
+
+def _place(error: Exception) -> str:
+    """Returns the innermost line of our code in the traceback; of any code if none is ours."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if f"/{_PACKAGE}/" in frame.filename] or frames
+    return f"{ours[-1].filename.rpartition('/')[2]}:{ours[-1].lineno}" if ours else "?"
+
+
+def frames_of(error: Exception) -> str:
+    """Returns the lines of code of an error's traceback, without its text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return "\n".join(f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames)

@@ -207,6 +207,7 @@ class StackConfig(Strict):
 Operation = Literal[
     "pause_tables", "resume_tables", "drop_tables", "reset_tables", "rewind",
     "history", "rebuild_table", "resnapshot_tables", "verify_tables", "assess_tables",
+    "compact_table",
 ]  # fmt: skip
 """The jobs by which people operate tables from Dagster's UI."""
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any, Final, cast
 
-from cdc_assets.changes.names import TableName, stored_parts
+from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.effects import effect
-from cdc_assets.errors import UnreachableError
-from cdc_assets.files import as_os_errors, beside, files_at, replace_file
+from cdc_assets.files import beside
+from cdc_assets.notes import NoteWords, TableNotes
 from cdc_assets.operate.failures import Failure, FailureKind, Hold
+
+_WORDS: Final = NoteWords(
+    "failures: write", "failures: clear", "the tables' failures cannot be read or written"
+)
 
 
 class FailureBook:
@@ -24,7 +27,7 @@ class FailureBook:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._files, self._root = files_at(url)
+        self._notes = TableNotes(url, _WORDS)
 
     @classmethod
     def beside(cls, registry_url: str) -> FailureBook:
@@ -54,21 +57,14 @@ class FailureBook:
         Raises:
             UnreachableError: if the place does not answer.
         """
-        before = self._read(self._file(table))
         now = Failure(at, kind, message, hold=hold)
-        failure = now.after(before[1] if before else None, give_up_after).probed(table)
-        self._write(self._file(table), _to_json(table, failure))
+        failure = now.after(self.load_one(table), give_up_after).probed(table)
+        self._notes.write(table, _to_json(table, failure))
         return failure
 
     def clear(self, table: TableName) -> None:
         """Deletes a table's failure after a success; does nothing if there is none."""
-        try:
-            with effect("failures: clear"), as_os_errors():
-                self._files.rm_file(self._file(table))
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise self._unreachable() from error
+        self._notes.remove(table)
 
     def load_one(self, table: TableName) -> Failure | None:
         """Returns one table's failure or wait; None if there is none.
@@ -76,7 +72,8 @@ class FailureBook:
         Raises:
             UnreachableError: if the place does not answer.
         """
-        found = self._read(self._file(table))
+        content = self._notes.read(table)
+        found = _readable(content) if content is not None else None
         return found[1] if found else None
 
     def load(self) -> dict[TableName, Failure]:
@@ -85,40 +82,8 @@ class FailureBook:
         Raises:
             UnreachableError: if the place does not answer.
         """
-        try:
-            with as_os_errors():
-                files = cast("list[str]", self._files.ls(self._root, detail=False))
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise self._unreachable() from error
-        return dict(
-            found for file in files if file.endswith(".json") and (found := self._read(file))
-        )
-
-    def _file(self, table: TableName) -> str:
-        return f"{self._root}/{'.'.join(stored_parts(table))}.json"
-
-    def _read(self, file: str) -> tuple[TableName, Failure] | None:
-        try:
-            with as_os_errors():
-                content = cast("bytes", self._files.cat_file(file))
-            return _from_json(content.decode())
-        except (FileNotFoundError, ValueError, KeyError):
-            return None
-        except OSError as error:
-            raise self._unreachable() from error
-
-    def _write(self, file: str, text: str) -> None:
-        try:
-            with effect("failures: write"):
-                replace_file(self._files, file, text.encode())
-        except OSError as error:
-            raise self._unreachable() from error
-
-    def _unreachable(self) -> UnreachableError:
-        msg = "the tables' failures cannot be read or written"
-        return UnreachableError(msg, where=self.url, remedy="check that the place is writable")
+        documents = self._notes.read_all().values()
+        return dict(found for each in documents if (found := _readable(each)))
 
 
 def _to_json(table: TableName, failure: Failure) -> str:
@@ -171,6 +136,14 @@ def _hold_from_dict(fields: Mapping[str, Any]) -> Hold:
         datetime.fromisoformat(fields["stops_at"]),
         {topic: OffsetVector.from_json(end) for topic, end in fields["log_end"].items()},
     )
+
+
+def _readable(content: bytes) -> tuple[TableName, Failure] | None:
+    """Returns a table and its failure; None if the document cannot be read."""
+    try:
+        return _from_json(content.decode())
+    except (ValueError, KeyError):
+        return None
 
 
 def _from_json(text: str) -> tuple[TableName, Failure]:

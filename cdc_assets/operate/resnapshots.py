@@ -7,20 +7,21 @@ asks for is done, and whoever is run again goes on with it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from cdc_assets.changes.names import TableName, stored_parts
-from cdc_assets.effects import effect
-from cdc_assets.errors import UnreachableError
-from cdc_assets.files import as_os_errors, beside, files_at, replace_file
+from cdc_assets.changes.names import TableName
+from cdc_assets.files import beside
+from cdc_assets.notes import NoteWords, TableNotes
 
 if TYPE_CHECKING:
     from cdc_assets.merge.resnapshot.progress import Progress
     from cdc_assets.merge.resnapshot.signal_note import SignalNote
 
-_END: Final = ".json"
-_SIGNAL: Final = ".signal.json"
-
+_SIGNAL: Final = "signal"
+_WORDS: Final = NoteWords(
+    "resnapshot: keep progress", "resnapshot: forget progress",
+    "how far re-snapshots have come cannot be read or written",
+)  # fmt: skip
 
 Kept = TypeVar("Kept")
 
@@ -34,7 +35,7 @@ class ResnapshotBook:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._files, self._root = files_at(url)
+        self._notes = TableNotes(url, _WORDS)
 
     @classmethod
     def beside(cls, registry_url: str) -> ResnapshotBook:
@@ -45,60 +46,33 @@ class ResnapshotBook:
         """Returns the progress to continue from; None to begin, as for an unreadable document."""
         from cdc_assets.merge.resnapshot.progress import Progress
 
-        return self._load(self._file(table, _END), Progress.from_json)
+        return self._load(table, "", Progress.from_json)
 
     def keep(self, table: TableName, progress: Progress) -> None:
         """Replaces what was kept before."""
-        self._keep(self._file(table, _END), progress.to_json())
+        self._notes.write(table, progress.to_json())
 
     def forget(self, table: TableName) -> bool:
         """Begins anew the next time; returns whether anything was kept."""
-        return self._forget(self._file(table, _END))
+        return self._notes.remove(table)
 
     def load_signal(self, table: TableName) -> SignalNote | None:
         """Returns the signal that was sent for a table, or was about to be; None without one."""
         from cdc_assets.merge.resnapshot.signal_note import SignalNote
 
-        return self._load(self._file(table, _SIGNAL), SignalNote.from_json)
+        return self._load(table, _SIGNAL, SignalNote.from_json)
 
     def keep_signal(self, table: TableName, note: SignalNote) -> None:
         """Replaces what was kept before."""
-        self._keep(self._file(table, _SIGNAL), note.to_json())
+        self._notes.write(table, note.to_json(), _SIGNAL)
 
     def forget_signal(self, table: TableName) -> bool:
         """Sends another one the next time; returns whether anything was kept."""
-        return self._forget(self._file(table, _SIGNAL))
+        return self._notes.remove(table, _SIGNAL)
 
-    def _load(self, file: str, read: Callable[[str], Kept]) -> Kept | None:
+    def _load(self, table: TableName, kind: str, read: Callable[[str], Kept]) -> Kept | None:
+        content = self._notes.read(table, kind)
         try:
-            with as_os_errors():
-                content = cast("bytes", self._files.cat_file(file))
-            return read(content.decode())
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return read(content.decode()) if content is not None else None
+        except (ValueError, KeyError, TypeError):
             return None
-        except OSError as error:
-            raise self._unreachable() from error
-
-    def _keep(self, file: str, document: str) -> None:
-        try:
-            with effect("resnapshot: keep progress"):
-                replace_file(self._files, file, document.encode())
-        except OSError as error:
-            raise self._unreachable() from error
-
-    def _forget(self, file: str) -> bool:
-        try:
-            with effect("resnapshot: forget progress"), as_os_errors():
-                self._files.rm_file(file)
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise self._unreachable() from error
-        return True
-
-    def _file(self, table: TableName, end: str) -> str:
-        return f"{self._root}/{'.'.join(stored_parts(table))}{end}"
-
-    def _unreachable(self) -> UnreachableError:
-        what = "how far re-snapshots have come cannot be read or written"
-        return UnreachableError(what, where=self.url, remedy="check that the place is writable")

@@ -16,18 +16,22 @@ import dagster as dg
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
 from cdc_assets.operate.discovery import replicated
+from cdc_assets.operations.command import AnyOperation
+from cdc_assets.operations.compact import COMPACT
+from cdc_assets.operations.maintain import by_target
+from cdc_assets.operations.rewind.operation import HISTORY, REWIND
 from cdc_assets.orchestration.assess_jobs import assess_job
 from cdc_assets.orchestration.assessing import assessed_checks
 from cdc_assets.orchestration.assets import default_spec, table_asset
 from cdc_assets.orchestration.jobs import housekeeping_schedule
 from cdc_assets.orchestration.keys import database_key, named, spark_key, table_key, topic_key
-from cdc_assets.orchestration.maintaining import by_target, maintenance_asset
+from cdc_assets.orchestration.maintaining import maintenance_asset
 from cdc_assets.orchestration.matching import matches_checks
 from cdc_assets.orchestration.mount import Mount, mount_of
+from cdc_assets.orchestration.operation_jobs import operation_job
 from cdc_assets.orchestration.rebuild_jobs import rebuild_job
 from cdc_assets.orchestration.resnapshot_jobs import resnapshot_job
 from cdc_assets.orchestration.resources import spark_resource
-from cdc_assets.orchestration.rewind_jobs import history_job, rewind_job
 from cdc_assets.orchestration.sensors import (
     alert_sensor,
     assess_sensor,
@@ -63,14 +67,16 @@ SENSORS: Final[Sequence[Make[dg.SensorDefinition]]] = (
     assess_sensor,
 )
 SCHEDULES: Final[Sequence[Make[dg.ScheduleDefinition]]] = (housekeeping_schedule,)
+OPERATIONS: Final[Sequence[AnyOperation]] = (REWIND, HISTORY, COMPACT)
+"""The operations that have a job."""
+
 JOBS: Final[Sequence[Make[dg.JobDefinition]]] = (
-    rewind_job,
-    history_job,
     rebuild_job,
     resnapshot_job,
     verify_job,
     assess_job,
     *STEERING_JOBS,
+    *(operation_job(each) for each in OPERATIONS),
 )
 """Beside those that schedules bring along."""
 

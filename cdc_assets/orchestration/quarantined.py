@@ -21,9 +21,9 @@ from cdc_assets.operate import rebuilds
 from cdc_assets.operate.quarantine import Place, Replayed, Wanted, entries_in_quarantine
 from cdc_assets.operate.render import render_quarantine_empty, render_replayed
 from cdc_assets.operate.services import Services
+from cdc_assets.operations.lease import Lease
 from cdc_assets.orchestration.failing import message_of
 from cdc_assets.orchestration.resources import ReplicationSpark, spark_resource
-from cdc_assets.orchestration.yielding import Way
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class _Replay:
         try:
             self._require_no_rebuild(entry)
             replicator = self._replicator()
-            with Way(self.services, entry.table, run_id).kept():
+            with Lease(self.services, entry.table, run_id).kept():
                 done = replicator.replay_quarantined(
                     entry,
                     chosen,

@@ -16,9 +16,9 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import ConfigError, ConflictError, LostRangeError, TerminalError
 from cdc_assets.operate.discovery import find_table
 from cdc_assets.operate.services import Services
+from cdc_assets.operations.lease import Lease
 from cdc_assets.orchestration.rebuilt import matches_after_rebuild
 from cdc_assets.orchestration.resources import spark_resource
-from cdc_assets.orchestration.yielding import Way
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
@@ -329,8 +329,8 @@ class _Rebuilding:
         )
 
     @property
-    def _way(self) -> Way:
-        return Way(self.services, self.entry.table, self.rebuild.run_id)
+    def _way(self) -> Lease:
+        return Lease(self.services, self.entry.table, self.rebuild.run_id)
 
     @property
     def entry(self) -> TableEntry:

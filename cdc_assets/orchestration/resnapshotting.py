@@ -19,9 +19,9 @@ from cdc_assets.operate.services import Services
 from cdc_assets.operate.signalled import Action, steer_snapshots
 from cdc_assets.operate.states import held_words
 from cdc_assets.operate.steering import Choice, Done, Order, Steered, chosen
+from cdc_assets.operations.lease import Lease
 from cdc_assets.orchestration.failing import message_of
 from cdc_assets.orchestration.resources import spark_resource
-from cdc_assets.orchestration.yielding import Way
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class _Reading(_Table):
         from cdc_assets.merge.resnapshot.table import Resnapshot
 
         of = self.services
-        way = Way(of, self.entry.table, self.run_id)
+        way = Lease(of, self.entry.table, self.run_id)
         return Resnapshot(
             of.config, self.session, self.run_id, say=self.say, way=way, clock=of.clock
         )
@@ -205,7 +205,7 @@ class _Signalled(_Table):
         from cdc_assets.merge.resnapshot.signalled import SignalledResnapshot
 
         of = self.services
-        way = Way(of, self.entry.table, self.run_id)
+        way = Lease(of, self.entry.table, self.run_id)
         return SignalledResnapshot(
             of.config, self.session, self.run_id, say=self.say, way=way, clock=of.clock
         )

@@ -15,9 +15,9 @@ from cdc_assets.operate import rebuilds
 from cdc_assets.operate.comparable import is_repairable, rests
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.steering import Choice, chosen
+from cdc_assets.operations.lease import Lease
 from cdc_assets.orchestration.failing import message_of
 from cdc_assets.orchestration.resources import spark_resource
-from cdc_assets.orchestration.yielding import Way
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def verified(
     """
     from cdc_assets.merge.verifying.verification import Verification
 
-    way = Way(Services(config), entry.table, run_id)
+    way = Lease(Services(config), entry.table, run_id)
     verification = Verification(config, session, run_id, say=say)  # pyright: ignore[reportArgumentType]
     return verification.asking(way).of(entry, repair=repair)
 

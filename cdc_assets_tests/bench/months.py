@@ -17,7 +17,7 @@ from cdc_assets.config.maintenance import MaintenanceConfig
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.statements import sql
 from cdc_assets.operate.services import utc_now
-from cdc_assets.orchestration.maintaining import upkeep_of
+from cdc_assets.operations.maintain import upkeep_of
 from cdc_assets_tests.bench.figures import Figures, of_table
 from cdc_assets_tests.bench.tables import Many
 from cdc_assets_tests.bench.world import World

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cdc_assets.merge.accepting import RestartDesk
-from cdc_assets.merge.replicate import utc_now
+from cdc_assets.operations.accept_restart.desk import RestartDesk
+from cdc_assets_tests.command import run_command
+from cdc_assets_tests.operated import session_of
 from cdc_assets_tests.pipeline import Message, Pipeline
 
 Make = Callable[..., Pipeline]
@@ -26,8 +27,18 @@ def names(pipeline: Pipeline) -> dict[object, object]:
 
 def accept(made: Pipeline) -> str | None:
     """What a person does; the restart in words."""
-    desk = RestartDesk(made.config, made.spark, clock=utc_now)
-    found = desk.restart(made.entry(TABLE))
+    desk = RestartDesk(session_of(made.config, made.entry(TABLE), made.spark))
+    found = desk.restart()
     if found is not None:
-        desk.accept(made.entry(TABLE), found)
+        desk.accept(found)
     return found.text if found else None
+
+
+def accept_restart(made: Pipeline, table: str, *, dry_run: bool) -> str:
+    """The command; what it prints."""
+    path = made.config.path
+    assert path is not None
+    dry = ["--dry-run"] if dry_run else []
+    done = run_command(path.parent, "accept-restart", table, *dry, config=path)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()

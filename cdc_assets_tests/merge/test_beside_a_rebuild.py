@@ -22,8 +22,8 @@ from cdc_assets.merge.verifying.repair import Repair, generation_of
 from cdc_assets.merge.verifying.repair import Wanted as WantedRow
 from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.operate.services import Services
+from cdc_assets.operations.lease import Lease
 from cdc_assets.orchestration import verifying
-from cdc_assets.orchestration.yielding import Way
 from cdc_assets.registry import RegistryFile
 from cdc_assets.schema.comparing import Compared, Comparison, Form, Uncompared
 from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
@@ -49,12 +49,12 @@ def plan_of(*names: str, key: tuple[str, ...] = ("id",), generation: int = 1) ->
 
 
 @pytest.fixture
-def way(tmp_path: Path) -> Way:
+def way(tmp_path: Path) -> Lease:
     config = write_config(tmp_path)
-    return Way(Services(config), entry_of("orders", config).table, "a-run")
+    return Lease(Services(config), entry_of("orders", config).table, "a-run")
 
 
-def begin_rebuild(way: Way) -> None:
+def begin_rebuild(way: Lease) -> None:
     way.services.desired.put(way.table, Wish.REBUILD, Wanted(NOW, "cdc-assets rebuild"))
 
 
@@ -91,7 +91,7 @@ class Branch:
 
 @pytest.mark.parametrize("begins", [True, False])
 def test_what_was_written_is_not_published_once_a_rebuild_has_begun(
-    way: Way, monkeypatch: pytest.MonkeyPatch, begins: bool
+    way: Lease, monkeypatch: pytest.MonkeyPatch, begins: bool
 ) -> None:
     branch = Branch((lambda: begin_rebuild(way)) if begins else lambda: None)
     frame: Any = SimpleNamespace(select=lambda *_: None)
@@ -156,7 +156,7 @@ def test_waves_do_not_go_on_in_another_table_than_they_have_begun_with() -> None
 
 
 def test_neither_begins_while_a_rebuild_is_under_way(
-    way: Way, monkeypatch: pytest.MonkeyPatch
+    way: Lease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin_rebuild(way)
     config = way.services.config
@@ -171,7 +171,7 @@ def test_neither_begins_while_a_rebuild_is_under_way(
 
 @pytest.mark.parametrize("named", [True, False])
 def test_a_table_that_is_built_anew_is_only_compared_where_all_are_put_right(
-    way: Way, monkeypatch: pytest.MonkeyPatch, named: bool
+    way: Lease, monkeypatch: pytest.MonkeyPatch, named: bool
 ) -> None:
     begin_rebuild(way)
     config, repaired = way.services.config, dict[str, bool]()

@@ -12,10 +12,9 @@ from cdc_assets.changes.restarts import Restarts
 from cdc_assets.merge.guards.restarts.watch import RestartError
 from cdc_assets.merge.intake import read
 from cdc_assets.merge.statements import sql
-from cdc_assets.orchestration.restarted import run_accept_restart
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.merge.events import AT_MS, event
-from cdc_assets_tests.merge.one_table import TABLE, Make, accept, names, start
+from cdc_assets_tests.merge.one_table import TABLE, Make, accept, accept_restart, names, start
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 
@@ -362,11 +361,11 @@ def test_the_command_accepts_only_without_dry_run(pipeline: Make) -> None:
     made.produce(TABLE, RESTORED)
     RegistryFile(made.config.registry).add([made.entry(TABLE)])
     asked = f"{made.prefix}.{TABLE}"
-    shown = run_accept_restart(made.config, asked, dry_run=True)
+    shown = accept_restart(made, asked, dry_run=True)
     assert "partition 0 offset 3: commit 900 at" in shown
     assert shown.endswith("would be accepted")
     stops(made)
-    assert "accepted;" in run_accept_restart(made.config, asked, dry_run=False)
+    assert "accepted;" in accept_restart(made, asked, dry_run=False)
     made.merge(TABLE)
     assert names(made) == {1: "restored", 2: "two", 3: "three"}
-    assert "no restart" in run_accept_restart(made.config, asked, dry_run=False)
+    assert "no restart" in accept_restart(made, asked, dry_run=False)

@@ -17,12 +17,13 @@ from cdc_assets.lake.past import Kept
 from cdc_assets.lake.side import side_name
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.upkeep import Upkeep
-from cdc_assets.operate.history import Standing, read_history
-from cdc_assets.operate.rewind import Rewind, RewindPlan
-from cdc_assets.operate.rewind_goal import Goal
 from cdc_assets.operate.services import Services
+from cdc_assets.operations.rewind.goal import Goal
+from cdc_assets.operations.rewind.history import Standing, read_history
+from cdc_assets.operations.rewind.operation import HISTORY, REWIND
+from cdc_assets.operations.rewind.table_rewind import RewindPlan, TableRewind
 from cdc_assets.orchestration.keys import TAG_HAND_OVER, TAG_MODE, TAG_TABLE, TAIL, table_key
-from cdc_assets.orchestration.rewind_jobs import history_job, rewind_job
+from cdc_assets.orchestration.operation_jobs import operation_job
 from cdc_assets.registry import Registry, RegistryFile
 from cdc_assets_tests.command import run_command
 from cdc_assets_tests.faults import Death, Fault, How, faults
@@ -42,8 +43,8 @@ def made(id_: int, name: str | None, lsn: int, op: str = "c") -> Message:
     return event(op, {"id": id_, "name": name}, lsn, commit=lsn - 1)
 
 
-def rewind(table: Pipeline, name: str = TABLE) -> Rewind:
-    return Rewind(Services(table.config), table.entry(name))
+def rewind(table: Pipeline, name: str = TABLE) -> TableRewind:
+    return TableRewind(Services(table.config), table.entry(name))
 
 
 def back(table: Pipeline, to: object) -> RewindPlan:
@@ -202,7 +203,7 @@ def test_a_publish_between_the_look_and_the_commit_is_not_lost(pipeline: Make) -
             met.append(head(table))
 
     with hooked(another):
-        plan = Rewind(Services(table.config), table.entry(TABLE), said.append).carry_out(
+        plan = TableRewind(Services(table.config), table.entry(TABLE), said.append).carry_out(
             Goal(str(first.snapshot))
         )
     assert plan.past.head == met[1], "what was published meanwhile is what is replaced"
@@ -448,9 +449,10 @@ def test_dagster_does_it_and_shows_it_on_the_asset(pipeline: Make) -> None:
         {"table": str(entry.table), "to": str(first.snapshot)},
     )
     with dg.DagsterInstance.ephemeral() as instance:
-        job, name = rewind_job(table.config, Registry.of([])), "take_back"
+        job, name = operation_job(REWIND)(table.config, Registry.of([])), "take_back"
         staying = instance.create_run_for_job(
-            history_job(table.config, Registry.of([])), status=dg.DagsterRunStatus.STARTED,
+            operation_job(HISTORY)(table.config, Registry.of([])),
+            status=dg.DagsterRunStatus.STARTED,
             tags={TAG_MODE: TAIL, TAG_TABLE: f"x {entry.table}"},
         )  # fmt: skip
         dry = {"ops": {name: {"config": {**ops, "dry_run": True}}}}
@@ -471,7 +473,7 @@ def test_dagster_does_it_and_shows_it_on_the_asset(pipeline: Make) -> None:
         found = instance.get_run_by_id(staying.run_id)
         assert found is not None
         assert TAG_HAND_OVER in found.tags, "a run that stays takes the table for caught up"
-        shown = history_job(table.config, Registry.of([])).execute_in_process(
+        shown = operation_job(HISTORY)(table.config, Registry.of([])).execute_in_process(
             {"ops": {"show_history": {"config": {"table": str(entry.table)}}}}, instance=instance
         )
         (event,) = [each for each in shown.all_events if each.is_asset_observation]

@@ -15,11 +15,11 @@ from cdc_assets.databases.mysql.table import CatalogTable
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.errors import SilentChangeError
 from cdc_assets.lake.at_source import AtSource
-from cdc_assets.merge.accepting import RestartDesk
-from cdc_assets.merge.replicate import utc_now
+from cdc_assets.operations.accept_restart.desk import RestartDesk
 from cdc_assets.schema.silent import Look, SilentChange, SilentKind
 from cdc_assets_tests.merge.inline import change
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
+from cdc_assets_tests.operated import session_of
 from cdc_assets_tests.pipeline import Pipeline
 
 pytestmark = pytest.mark.stack
@@ -113,12 +113,12 @@ def test_what_happened_once_stops_the_table_until_a_person_accepts_it(
     catalog.unsent = []
     with pytest.raises(SilentChangeError, match="partition p is gone"):
         merged(made, 3)
-    desk, entry = RestartDesk(made.config, made.spark, clock=utc_now), made.entry(TABLE)
-    desk.accept_silent(entry, desk.silent(entry))
+    desk = RestartDesk(session_of(made.config, made.entry(TABLE), made.spark))
+    desk.accept_silent(desk.silent())
     assert merged(made, 4)
     (still,) = known(made)
     assert still.is_accepted, "it goes on, in doubt"
-    desk.accept_silent(entry, desk.silent(entry))
+    desk.accept_silent(desk.silent())
     assert known(made) == (), "a person vouches for its rows"
 
 

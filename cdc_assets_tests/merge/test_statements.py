@@ -18,12 +18,11 @@ from cdc_assets.merge.statements import sql
 from cdc_assets.operate.schema_drift import Drift, newest_drift
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
-from cdc_assets.orchestration.restarted import run_accept_restart
 from cdc_assets.registry import RegistryFile
 from cdc_assets.schema.history import History
 from cdc_assets.schema.silent import SilentKind
 from cdc_assets_tests.faults import Death, Fault, How, faults
-from cdc_assets_tests.merge.one_table import Make
+from cdc_assets_tests.merge.one_table import Make, accept_restart
 from cdc_assets_tests.merge.stated import (
     MADE,
     OLD,
@@ -157,11 +156,11 @@ def test_it_stops_unless_something_says_what_becomes_of_its_rows(pipeline: Make)
     assert names(made) == {1: "old", 2: "old"}
     assert "dropped and made anew" in drift(made).is_another
     RegistryFile(made.config.registry).add([made.entry(TABLE)])
-    told = run_accept_restart(made.config, str(made.entry(TABLE).table), dry_run=True)
+    told = accept_restart(made, str(made.entry(TABLE).table), dry_run=True)
     assert "would be accepted" in told
     with pytest.raises(AnotherTableError):
         made.merge(TABLE)
-    run_accept_restart(made.config, str(made.entry(TABLE).table), dry_run=False)
+    accept_restart(made, str(made.entry(TABLE).table), dry_run=False)
     assert drift(made).is_another == ""
     made.merge(TABLE)
     assert names(made) == {1: "last", 2: "new"}

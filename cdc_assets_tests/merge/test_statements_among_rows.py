@@ -13,12 +13,11 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.intake.same_table import AnotherTableError
 from cdc_assets.merge.plan.table_steps import AddColumns, RenameColumn
-from cdc_assets.orchestration.restarted import run_accept_restart
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.formats import canal
 from cdc_assets_tests.formats.messages import maxwell
-from cdc_assets_tests.merge.one_table import Make
+from cdc_assets_tests.merge.one_table import Make, accept_restart
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 
@@ -259,9 +258,7 @@ def test_a_statement_that_cannot_be_read_stops_until_it_is_accepted(pipeline: Ma
     assert sent.names == {1: "old", 2: "old"}
     made = sent.made
     RegistryFile(made.config.registry).add([made.entry(TABLE)])
-    assert "accepted" in run_accept_restart(
-        made.config, str(made.entry(TABLE).table), dry_run=False
-    )
+    assert "accepted" in accept_restart(made, str(made.entry(TABLE).table), dry_run=False)
     sent.merge()
     assert sent.names == {1: "old", 2: "old", 3: "before", 4: "after"}
 

@@ -12,7 +12,7 @@ from cdc_assets.changes.upkeep import Task
 from cdc_assets.errors import TransientError
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.upkeep import Done
-from cdc_assets.orchestration.maintaining import words
+from cdc_assets.operations.maintain import words
 from cdc_assets_tests.lake_view import open_catalog
 from cdc_assets_tests.merge.upkeep_desk import Spark, UpkeepDesk
 

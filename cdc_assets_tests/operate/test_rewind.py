@@ -17,9 +17,8 @@ from cdc_assets.lake.carried import Carried, SideMark
 from cdc_assets.lake.properties import Published
 from cdc_assets.lake.side import SideSnapshot, SideState, side_name
 from cdc_assets.log.values import TopicIdentity, Watermarks
-from cdc_assets.operate.history import Facts, PublishLine, Standing
-from cdc_assets.operate.rewind_goal import Goal, parse_time
-from cdc_assets.operate.taken_back import taken_back
+from cdc_assets.operations.rewind.goal import Goal, parse_time
+from cdc_assets.operations.rewind.history import Facts, PublishLine, Standing, taken_back
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.command import run_command
 from cdc_assets_tests.world import write_config

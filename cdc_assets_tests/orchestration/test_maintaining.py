@@ -21,6 +21,7 @@ from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.maintenance import MaintenanceConfig
 from cdc_assets.errors import UnreachableError
+from cdc_assets.operations.maintain import by_target, upkeep_of
 from cdc_assets.orchestration import build_definitions
 from cdc_assets.orchestration.keys import (
     MAINTENANCE,
@@ -34,13 +35,12 @@ from cdc_assets.orchestration.keys import (
     maintenance_op,
     table_key,
 )
-from cdc_assets.orchestration.maintain_command import run_maintain
-from cdc_assets.orchestration.maintaining import by_target, upkeep_of
 from cdc_assets.orchestration.sensors import maintain_sensor
 from cdc_assets.orchestration.sensors.maintain import Memory, Seen, is_worth_a_look
 from cdc_assets.orchestration.sensors.replicate import busy_tables
 from cdc_assets.orchestration.staying import gives_way
 from cdc_assets.registry import Registry
+from cdc_assets_tests.command import run_command
 from cdc_assets_tests.configuration import NOWHERE, beside, source
 from cdc_assets_tests.world import World, registry_of, write_config
 
@@ -263,14 +263,13 @@ def test_tables_of_one_lake_table_are_one(desk: Desk) -> None:
     assert by_target(loaded) == [(loaded[0],), (loaded[1],)]
 
 
-def test_what_is_needed_is_printed_without_doing_it(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_needed_is_printed_without_doing_it(desk: Desk) -> None:
     loaded = desk.make("orders")
     for entry in loaded:
         desk.world.services.registry.add([entry])
-    assert run_maintain(desk.config, None, dry_run=True, orphans=False) == {}
-    said = " ".join(capsys.readouterr().out.split())
+    done = run_command(desk.folder, "maintain", "--dry-run", config=desk.config.path)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = " ".join(done.stdout.split())
     assert "shop_public.orders: compact (12 files" in said
     assert "12 small in a partition" in said
 

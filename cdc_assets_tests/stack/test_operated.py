@@ -162,6 +162,10 @@ def maintain(_: Operator, table: str) -> list[str]:
     return ["maintain", "--table", table, "--orphans"]
 
 
+def compact(_: Operator, table: str) -> list[str]:
+    return ["compact", table]
+
+
 def replay(operator: Operator, table: str) -> list[str]:
     now = f"{hour_of(datetime.now(UTC)).start:%Y-%m-%dT%H:00}"
     return ["replay", "--table", table, "--from", operator.since, "--to", now]
@@ -178,7 +182,7 @@ def add_a_partition(operator: Operator, table: str) -> None:
 
 OPERATIONS = (rebuild, rebuild_from_source, abandon, forget, rewind, rewind, undo, reset, drop,
               pause, resume, resume, resnapshot, repair, maintain, maintain, replay, replay,
-              add_a_partition)  # fmt: skip
+              add_a_partition, compact)  # fmt: skip
 
 
 def test_whatever_is_done_to_tables_they_equal_their_source(

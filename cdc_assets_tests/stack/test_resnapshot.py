@@ -13,10 +13,10 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.merge.resnapshot import wave
 from cdc_assets.merge.resnapshot.comparing import State
 from cdc_assets.merge.statements import sql
-from cdc_assets.operate.history import read_history
-from cdc_assets.operate.rewind import Rewind
-from cdc_assets.operate.rewind_goal import Goal
 from cdc_assets.operate.services import Services
+from cdc_assets.operations.rewind.goal import Goal
+from cdc_assets.operations.rewind.history import read_history
+from cdc_assets.operations.rewind.table_rewind import TableRewind
 from cdc_assets.orchestration.verifying import verified
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.corrupting import beside, corrupt
@@ -86,7 +86,7 @@ def require_warned_of_rewinds(database: Replicated, spark: Session) -> None:
     first = read_history(services, entry).lines(1_000)[-1]
     words = r"can be rewound to: takes back \d+ repairs, 1 waves of a re-snapshot"
     assert re.fullmatch(words, first.words()), "keys in doubt are repaired one by one"
-    plan = Rewind(services, entry).plan(Goal(str(first.snapshot)))
+    plan = TableRewind(services, entry).plan(Goal(str(first.snapshot)))
     said = "\n".join(plan.lines())
     assert f"cdc-assets verify --repair --table {entry.table}" in said
     assert f"cdc-assets resnapshot --table {entry.table}" in said

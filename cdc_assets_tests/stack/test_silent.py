@@ -8,11 +8,11 @@ from cdc_assets_devstack.stack import LocalStack
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import SilentChangeError
 from cdc_assets.lake.at_source import AtSource
-from cdc_assets.merge.accepting import RestartDesk
-from cdc_assets.merge.replicate import utc_now
 from cdc_assets.operate.comparing_turns import in_doubt
 from cdc_assets.operate.services import Services
+from cdc_assets.operations.accept_restart.desk import RestartDesk
 from cdc_assets.schema.silent import SilentChange, SilentKind
+from cdc_assets_tests.operated import session_of
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.merging import Merging
 from cdc_assets_tests.stack.replicated import new_database, record_settings, replicated
@@ -45,9 +45,9 @@ class World(Merging):
         return AtSource.of(Services(config).lake.state(entry.target), "").silent
 
     def accept(self, table: str) -> None:
-        desk = RestartDesk(self.database.config, self.spark, clock=utc_now)
         entry = self.database.entry(table)
-        desk.accept_silent(entry, desk.silent(entry))
+        desk = RestartDesk(session_of(self.database.config, entry, self.spark))
+        desk.accept_silent(desk.silent())
 
     def is_next(self, table: str) -> bool:
         """Whether a schedule compares it next, though nothing of it was merged since."""

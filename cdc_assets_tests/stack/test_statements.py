@@ -9,10 +9,10 @@ from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
-from cdc_assets.merge.accepting import RestartDesk
 from cdc_assets.merge.intake.same_table import AnotherTableError
-from cdc_assets.merge.replicate import utc_now
+from cdc_assets.operations.accept_restart.desk import RestartDesk
 from cdc_assets.registry import RegistryFile
+from cdc_assets_tests.operated import session_of
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.merging import Merging
 from cdc_assets_tests.stack.oracle import difference
@@ -133,15 +133,16 @@ def require_made_anew(database: Replicated, merging: Merging) -> None:
     assert len(merging.rows("kept")) == 10
     with pytest.raises(AnotherTableError, match="dropped and made anew"):
         merging.merge("emptied")
-    desk(merging).accept_table(database.entry("emptied"))
+    desk(merging, "emptied").accept_table()
     merging.merge("emptied")
     assert len(merging.rows("emptied")) == 10
     database.execute("UPDATE made_anew SET n = 3 WHERE id = 1")
     merging.require_equal("made_anew")
 
 
-def desk(merging: Merging) -> RestartDesk:
-    return RestartDesk(merging.database.config, merging.spark, clock=utc_now)
+def desk(merging: Merging, table: str) -> RestartDesk:
+    database = merging.database
+    return RestartDesk(session_of(database.config, database.entry(table), merging.spark))
 
 
 def require_copied(database: Replicated, merging: Merging) -> None:
@@ -185,10 +186,10 @@ def test_a_table_that_postgresql_has_made_anew_stops(
         with pytest.raises(TerminalError, match="made anew at its source") as stopped:
             merging.merge("things")
         assert "accept-restart" in str(stopped.value)
-        found = desk(merging).another_table(database.entry("things"))
+        found = desk(merging, "things").another_table()
         assert found is not None
         assert "made anew" in found.why
-        desk(merging).accept_table(database.entry("things"))
-        assert desk(merging).another_table(database.entry("things")) is None
+        desk(merging, "things").accept_table()
+        assert desk(merging, "things").another_table() is None
         merging.merge("things")
         assert {row["id"] for row in merging.rows("things")} == {1, 2}

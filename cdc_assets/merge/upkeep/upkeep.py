@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final, TypeVar, assert_never
@@ -35,6 +36,9 @@ from cdc_assets.registry import TableEntry
 T = TypeVar("T")
 
 _EXPIRED_AT_ONCE: Final = 1_000
+
+_ANY_SHARE: Final = 1e-9
+"""A share of deleted rows that is below that of any file with one."""
 
 _NAMED: Final = 3
 """Files that a message names."""
@@ -146,6 +150,20 @@ class Upkeep:
             why = error if isinstance(error, CdcError) else type(error).__name__
             _log.warning("%s: its files were not put together: %s", self._entries[0].target, why)
         _FILES_LOOKED_AT.keep(key, files)
+
+    def compact(self) -> Iterator[Done]:
+        """Combines all small files, and rewrites all files with deleted rows; yields each commit.
+
+        The thresholds do not count. Files are combined until a commit makes no progress.
+
+        Raises:
+            CdcError: if a statement fails; a `ConflictError` if other writers kept coming first.
+        """
+        everything = replace(self.said.thresholds, tiny_files=2, small_files=2, marked=_ANY_SHARE)
+        for table in self._reader.tables():
+            needs = self._reader.of(table)
+            if needs is not None:
+                yield from self._compacted(replace(needs, limits=everything), Tier.SMALL)
 
     def _steps(
         self, table: Table, orphans: bool, round_: int, failed: list[CdcError]

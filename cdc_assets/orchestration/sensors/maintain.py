@@ -25,10 +25,11 @@ import dagster as dg
 from cdc_assets.changes.upkeep import LONGEST
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.maintenance import MaintenanceConfig
-from cdc_assets.errors import CdcError
+from cdc_assets.errors import CdcError, message_of
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
-from cdc_assets.orchestration.failing import message_of
+from cdc_assets.operations.maintain import by_target, needed, no_session, upkeep_of
+from cdc_assets.operations.operation import Tables
 from cdc_assets.orchestration.keys import (
     MAINTENANCE,
     TAG_BACKLOG,
@@ -40,13 +41,6 @@ from cdc_assets.orchestration.keys import (
     maintenance_op,
     named,
     run_tags,
-)
-from cdc_assets.orchestration.maintaining import (
-    Tables,
-    by_target,
-    needed,
-    no_session,
-    upkeep_of,
 )
 from cdc_assets.orchestration.sensors.replicate import busy_tables
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable

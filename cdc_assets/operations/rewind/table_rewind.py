@@ -1,8 +1,8 @@
 """Rewinds a table to an earlier publish: rows, offsets and remembered deletes, in one commit.
 
-1. `Rewind.plan` reads the lake, the log and the quarantine, and chooses the target. It changes
+1. `TableRewind.plan` reads the lake, the log and the quarantine, and chooses the target. It changes
    nothing, and refuses a rewind after which the log would not give the same rows again.
-2. `Rewind.carry_out` sets ``main`` to the target if nothing was published since that look;
+2. `TableRewind.carry_out` sets ``main`` to the target if nothing was published since that look;
    otherwise it looks again. The replaced snapshot of ``main`` keeps a tag, ``before_rewind_<n>``.
 3. If the reply is lost, it looks whether the rewind is done.
 
@@ -27,9 +27,8 @@ from cdc_assets.errors import (
     TransientError,
 )
 from cdc_assets.log.hours import HourWindow
-from cdc_assets.operate.history import TableHistory, offsets_dict, read_history
-from cdc_assets.operate.rewind_goal import Chosen, Goal, chosen, time_words
-from cdc_assets.operate.taken_back import TakenBack
+from cdc_assets.operations.rewind.goal import Chosen, Goal, chosen, time_words
+from cdc_assets.operations.rewind.history import TableHistory, TakenBack, offsets_dict, read_history
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
@@ -162,7 +161,7 @@ class RewindPlan:
         }
 
 
-class Rewind:
+class TableRewind:
     """A rewind of one table.
 
     Args:

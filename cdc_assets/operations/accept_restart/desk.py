@@ -11,30 +11,26 @@ as the one that the lake's rows came from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from datetime import datetime
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from cdc_assets.changes.position import Scheme
 from cdc_assets.changes.restarts import COMMIT_NUMBERS, Permit, Restarts
-from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
 from cdc_assets.formats.by_table import changes_of
 from cdc_assets.formats.histories import Histories, after_statements, statements_on
 from cdc_assets.formats.order import Epochs
-from cdc_assets.lake import Lake
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.properties import accepted_restart
-from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.guards.restarts.overtaken import looked_at
 from cdc_assets.merge.guards.restarts.watch import RestartError, RestartWatch
 from cdc_assets.merge.intake.ddl_records import read_statements, statements_among
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.describe import TypeSource
-from cdc_assets.merge.intake.planning import Extent, Pending, Planner
+from cdc_assets.merge.intake.planning import Extent, Pending
 from cdc_assets.merge.intake.preparation import Preparation
 from cdc_assets.merge.intake.read import WITH_HEADERS, read_ranges
 from cdc_assets.merge.intake.same_table import break_of
@@ -46,7 +42,7 @@ from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.tables.lookups import Known
 from cdc_assets.merge.tables.side_table import SideTable
 from cdc_assets.merge.tables.tombstones import Tombstones
-from cdc_assets.registry import TableEntry
+from cdc_assets.operations.session import TableSession
 from cdc_assets.schema.history import Break, History
 from cdc_assets.schema.silent import SilentChange, SilentPolicy, remembered, without
 
@@ -71,29 +67,65 @@ class Acceptable:
         return f"{place}: {restart.describe(self.scheme)}"
 
 
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The reasons why a table stops that a person may accept.
+
+    Attributes:
+        another: why the source's table is not that of the lake's rows; None if it is.
+        restart: the restart that the next batch stops at; None if it stops at none.
+        silent: changes without events.
+    """
+
+    another: Break | None
+    restart: Acceptable | None
+    silent: tuple[SilentChange, ...]
+
+    def words(self) -> list[str]:
+        """Returns the reasons for people."""
+        found = [self.another.why] if self.another else []
+        found += [self.restart.text] if self.restart else []
+        return [*found, *(each.why for each in self.silent)]
+
+
 class RestartDesk:
     """A finder of restarts in records that are not merged yet, which also accepts them."""
 
-    def __init__(
-        self,
-        config: ReplicationConfig,
-        spark: Callable[[], SparkSession],
-        *,
-        clock: Callable[[], datetime],
-    ) -> None:
-        self._config = config
-        self._spark = spark
-        self._lake = Lake(config)
-        self._log = KafkaLog(config.kafka.librdkafka, largest=config.max_record_bytes)
-        self._planner = Planner(config, self._lake, self._log, clock)
+    def __init__(self, session: TableSession) -> None:
+        self._session, self._entry = session, session.entry
+        self._config, self._lake, self._log = session.config, session.lake, session.log
+        self._planner = session.planner
 
-    def restart(self, entry: TableEntry) -> Acceptable | None:
+    def stop(self) -> Stop:
+        """Returns all reasons why the table stops.
+
+        Raises:
+            CdcError: if the table cannot be read on for another reason.
+        """
+        return Stop(self.another_table(), self.restart(), self.silent())
+
+    def accept_all(self, found: Stop) -> Stop:
+        """Accepts reasons; returns them with the silent changes that another table brought along.
+
+        Raises:
+            CdcError: if one cannot be recorded; those before it are.
+        """
+        if found.another is not None:
+            self.accept_table()
+        if found.restart is not None:
+            self.accept(found.restart)
+        silent = self.silent()
+        if silent:
+            self.accept_silent(silent)
+        return replace(found, silent=silent)
+
+    def restart(self) -> Acceptable | None:
         """Returns the restart that the next batch stops at; None if it stops at none.
 
         Raises:
             CdcError: if the table cannot be read on for another reason.
         """
-        found = self._plan(entry)
+        found = self._plan()
         if found is None or found.layout.scheme not in COMMIT_NUMBERS:
             return None
         epochs = Restarts.from_json(found.numbering).epochs
@@ -108,7 +140,7 @@ class RestartDesk:
         options = self._config.kafka.spark_options()
         if self._planner.format(plan.entry).reads_headers(plan.layout):
             options = {**options, **WITH_HEADERS}
-        raw = read_ranges(self._spark(), plan.entry.topic, plan.ranges, options)
+        raw = read_ranges(self._session.spark(), plan.entry.topic, plan.ranges, options)
         return changes_of(raw, self._planner.format(plan.entry), plan.layout, plan.entry)
 
     def _looked(self, plan: BatchPlan, watch: RestartWatch) -> Acceptable | None:
@@ -138,73 +170,70 @@ class RestartDesk:
             return WrittenSchemas().of_all(plan, fmt, raw)
 
         catalog = self._config.lake.catalog.name
-        return Preparation(self._spark, catalog, types, tables, fmt, written)
+        return Preparation(self._session.spark, catalog, types, tables, fmt, written)
 
     def _known(self, plan: BatchPlan) -> Known:
-        spark, catalog = self._spark(), self._config.lake.catalog.name
+        spark, catalog = self._session.spark(), self._config.lake.catalog.name
         side = SideTable(spark, catalog, self._lake, plan.entry.stem, plan.published)
         return Known(spark, catalog, plan, (), Tombstones(side, plan.schema))
 
-    def another_table(self, entry: TableEntry) -> Break | None:
+    def another_table(self) -> Break | None:
         """Returns why the source's table is not that of the lake's rows; None if it is.
 
         Raises:
             CdcError: if the table cannot be read.
         """
-        plan = self._plan(entry)
+        plan = self._plan()
         return break_of(plan, self._asked(plan)) if plan is not None else None
 
-    def accept_table(self, entry: TableEntry) -> None:
+    def accept_table(self) -> None:
         """Records that the lake's rows are those of the source's present table."""
-        plan = self._plan(entry)
+        plan = self._plan()
         if plan is None:
             return
-        shard, asked = entry.shard_value, self._asked(plan)
+        shard, asked = self._entry.shard_value, self._asked(plan)
         said = AtSource.of(plan.state, shard)
         told = asked.history.silent if asked.history else ()
         silent = remembered(said.silent, [*told, *said.standing], asked.at)
-        identity, history = asked.identity(entry), asked.history
+        identity, history = asked.identity(self._entry), asked.history
         now = replace(said, identity=identity, history=history, silent=silent)
-        self._record(entry, "accept table", now.to_properties(shard))
+        self._record("accept table", now.to_properties(shard))
 
-    def silent(self, entry: TableEntry) -> tuple[SilentChange, ...]:
+    def silent(self) -> tuple[SilentChange, ...]:
         """Returns the changes without events that stop the table, and else those it remembers."""
-        said, policy = (
-            self._said(entry),
-            self._config.source(entry.table.source).silent(entry.table),
-        )
+        said, policy = self._said(), self._policy
         heeded = policy.heeded(each for each in said.silent if not each.is_standing)
         return tuple(each for each in heeded if policy.stops(each)) or heeded
 
-    def accept_silent(self, entry: TableEntry, found: Sequence[SilentChange]) -> None:
+    def accept_silent(self, found: Sequence[SilentChange]) -> None:
         """Records that a person knows of such changes.
 
         Where they stop the table, it goes on, and its rows stay in doubt. Where they do not, the
         person vouches for its rows.
         """
-        said, policy = (
-            self._said(entry),
-            self._config.source(entry.table.source).silent(entry.table),
-        )
+        said, policy = self._said(), self._policy
         ids = {each.id for each in found}
         if any(policy.stops(each) for each in found):
             now = tuple(replace(c, is_accepted=c.is_accepted or c.id in ids) for c in said.silent)
         else:
             now = without(said.silent, ids)
-        told = replace(said, silent=now).to_properties(entry.shard_value)
-        self._record(entry, "accept silent changes", told)
+        told = replace(said, silent=now).to_properties(self._entry.shard_value)
+        self._record("accept silent changes", told)
 
-    def _policy(self, entry: TableEntry) -> SilentPolicy:
-        return self._config.source(entry.table.source).silent(entry.table)
+    @property
+    def _policy(self) -> SilentPolicy:
+        return self._config.source(self._entry.table.source).silent(self._entry.table)
 
-    def _said(self, entry: TableEntry) -> AtSource:
-        return AtSource.of(self._lake.state(entry.target, entry.shard_value), entry.shard_value)
+    def _said(self) -> AtSource:
+        return AtSource.of(
+            self._lake.state(self._entry.target, self._entry.shard_value), self._entry.shard_value
+        )
 
-    def _plan(self, entry: TableEntry) -> BatchPlan | None:
+    def _plan(self) -> BatchPlan | None:
         """Returns the plan of the batch that the table stops at; None if there is none to merge."""
-        if self._lake.state(entry.target, entry.shard_value) is None:
+        if self._lake.state(self._entry.target, self._entry.shard_value) is None:
             return None
-        pending = self._planner.tail(entry, Extent(), "accept-restart")
+        pending = self._planner.tail(self._entry, Extent(), "accept-restart")
         return pending.plan if isinstance(pending, Pending) else None
 
     def _asked(self, plan: BatchPlan) -> Asked:
@@ -222,13 +251,12 @@ class RestartDesk:
             history = Histories(self._log).of(plan.entry, fmt, plan.layout.scheme, stored)
         return Asked(self._config.source(plan.entry.table.source), history)
 
-    def accept(self, entry: TableEntry, found: Acceptable) -> None:
+    def accept(self, found: Acceptable) -> None:
         """Records the permission; the next batches are merged across this restart."""
-        said = {accepted_restart(entry.shard_value): found.permit.to_json()}
-        self._record(entry, "accept restart", said)
+        said = {accepted_restart(self._entry.shard_value): found.permit.to_json()}
+        self._record("accept restart", said)
 
-    def _record(self, entry: TableEntry, what: str, said: Mapping[str, str]) -> None:
+    def _record(self, what: str, said: Mapping[str, str]) -> None:
         catalog = self._config.lake.catalog.name
-        where = f"table={entry.table} lake={entry.target}"
-        with translated(what, where), effect(f"spark: {what}"):
-            self._spark().sql(sql.set_properties(catalog, entry.target, said))
+        with translated(what, self._session.where), effect(f"spark: {what}"):
+            self._session.spark().sql(sql.set_properties(catalog, self._entry.target, said))

@@ -1,4 +1,4 @@
-"""Has whoever merges into a table wait for a moment, so that another writer comes through."""
+"""Asks the writers that merge into a table to wait for a moment, so that another one publishes."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from cdc_assets.operate import rebuilds
 from cdc_assets.operate.services import Services
 
 YIELDED: Final = timedelta(seconds=60)
-"""For so long whoever merges waits at most, since it was asked last."""
+"""How long mergers wait at most after the last request."""
 
 
 @dataclass
-class Way:
-    """Asks by a wish, which ends by itself where this process dies.
+class Lease:
+    """A lease on publishing, requested by a directive that expires by itself if this process dies.
 
-    Nothing depends on it being heard: a writer that others get ahead of meets a conflict, or sees
-    that they did, and tries again.
+    Nothing depends on the request being obeyed: a writer that others get ahead of meets a conflict,
+    or sees that they did, and tries again.
 
     Attributes:
-        services: which store the wish.
+        services: store the directive.
         table: the table.
-        run_id: who asks.
+        run_id: the author of the request.
     """
 
     services: Services
@@ -39,10 +39,10 @@ class Way:
     asked: bool = False
 
     def ask(self) -> None:
-        """Asks for `YIELDED` from now on.
+        """Requests `YIELDED` from now on.
 
         Raises:
-            UnreachableError: if the wish cannot be stored.
+            UnreachableError: if the directive cannot be stored.
         """
         now = self.services.clock()
         wanted = Wanted(now, self.run_id, until=now + YIELDED)
@@ -50,10 +50,10 @@ class Way:
         self.asked = True
 
     def clear(self) -> None:
-        """Lets them go on, unless somebody else has asked since.
+        """Lets mergers continue, unless somebody else has asked since.
 
         Raises:
-            UnreachableError: if the wish cannot be withdrawn.
+            UnreachableError: if the directive cannot be withdrawn.
         """
         if self.asked:
             wanted = self.services.desired.of(self.table).yields
@@ -62,10 +62,10 @@ class Way:
             self.asked = False
 
     def require_free(self) -> None:
-        """Requires that the table is not being built anew, by which all of it is replaced.
+        """Requires that no rebuild of the table is under way, which would replace all of the table.
 
-        Asked right before a batch is published, it leaves no gap: a rebuild's wish is put down
-        before branches of others are dropped and ``main`` is moved, and taken back after the swap.
+        Asked right before a batch is published, this leaves no gap: a rebuild's directive is stored
+        before branches of others are dropped and ``main`` is moved, and removed after the swap.
 
         Raises:
             TerminalError: if it is.
@@ -74,10 +74,10 @@ class Way:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Asks, and goes on asking until the block ends.
+        """Requests the lease, and renews the request until the block ends.
 
         Raises:
-            UnreachableError: if it cannot be asked at the beginning, or withdrawn in the end.
+            UnreachableError: if the request cannot be stored, or withdrawn in the end.
         """
         ended = threading.Event()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.errors import ConfigError, TerminalError
-from cdc_assets.operate.history import TableHistory
+from cdc_assets.operations.rewind.history import TableHistory
 
 if TYPE_CHECKING:
     from cdc_assets.lake.past import Kept

@@ -10,7 +10,7 @@ import pytest
 from cdc_assets.desired import NOTHING
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.operate.services import Services
-from cdc_assets.orchestration.yielding import Way
+from cdc_assets.operations.lease import Lease
 from cdc_assets_tests.waiting import until
 from cdc_assets_tests.world import entry_of, write_config
 
@@ -20,19 +20,19 @@ NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @pytest.fixture
-def way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Way:
-    monkeypatch.setattr("cdc_assets.orchestration.yielding.YIELDED", timedelta(seconds=0.6))
+def way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lease:
+    monkeypatch.setattr("cdc_assets.operations.lease.YIELDED", timedelta(seconds=0.6))
     config = write_config(tmp_path)
-    return Way(Services(config), entry_of("orders", config).table, "a-run")
+    return Lease(Services(config), entry_of("orders", config).table, "a-run")
 
 
-def ends_at(way: Way) -> datetime:
+def ends_at(way: Lease) -> datetime:
     """When they go on by themselves; long ago, if nobody has asked them."""
     wanted = way.services.desired.of(way.table).yields
     return wanted.until if wanted and wanted.until else NEVER
 
 
-def test_it_is_asked_again_as_long_as_the_block_takes_and_withdrawn_then(way: Way) -> None:
+def test_it_is_asked_again_as_long_as_the_block_takes_and_withdrawn_then(way: Lease) -> None:
     with way.kept():
         first = ends_at(way)
         assert first > NEVER
@@ -40,7 +40,7 @@ def test_it_is_asked_again_as_long_as_the_block_takes_and_withdrawn_then(way: Wa
     assert way.services.desired.of(way.table) == NOTHING
 
 
-def test_one_wish_that_cannot_be_stored_is_followed_by_the_next(way: Way) -> None:
+def test_one_wish_that_cannot_be_stored_is_followed_by_the_next(way: Lease) -> None:
     failed = list[str]()
 
     def hook(point: str, moment: Moment) -> None:
@@ -55,8 +55,8 @@ def test_one_wish_that_cannot_be_stored_is_followed_by_the_next(way: Way) -> Non
     assert way.services.desired.of(way.table) == NOTHING
 
 
-def test_what_was_not_asked_is_not_withdrawn(way: Way) -> None:
-    other = Way(way.services, way.table, "another-run")
+def test_what_was_not_asked_is_not_withdrawn(way: Lease) -> None:
+    other = Lease(way.services, way.table, "another-run")
     other.ask()
     way.clear()
     assert ends_at(way) > NEVER

@@ -1,0 +1,1 @@
+"""Rewinds a table to an earlier publish, and lists its publishes."""

@@ -1,0 +1,175 @@
+"""Makes the Dagster jobs of operations, and converts what operations say into Dagster's values."""
+
+# No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+from pydantic import Field, ValidationError, create_model
+from pydantic.fields import FieldInfo
+
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.errors import ConfigError, message_of
+from cdc_assets.operate.services import Services
+from cdc_assets.operations.command import AnyOperation
+from cdc_assets.operations.operation import (
+    Markdown,
+    Observation,
+    Progress,
+    Report,
+    ReportTable,
+    Results,
+)
+from cdc_assets.operations.options import Options
+from cdc_assets.operations.running import Runner, Say
+from cdc_assets.operations.session import Host
+from cdc_assets.orchestration.keys import (
+    TAG_HAND_OVER,
+    TAG_MODE,
+    TAIL,
+    UNFINISHED,
+    is_of,
+    names_in,
+    table_key,
+)
+from cdc_assets.orchestration.people import people_job
+from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets.registry import Registry, TableEntry
+
+
+def operation_job(
+    operation: AnyOperation,
+) -> Callable[[ReplicationConfig, Registry], dg.JobDefinition]:
+    """Returns a function that makes the operation's job for a configuration."""
+    job, wish = operation.job, config_of(operation.options)
+    if job is None:
+        msg = f"{operation.name} has no job"
+        raise ValueError(msg)
+
+    def make(replication: ReplicationConfig, _: Registry) -> dg.JobDefinition:
+        def body(context: dg.OpExecutionContext, config: wish) -> None:  # pyright: ignore[reportInvalidTypeForm]
+            _run_in_job(operation, context, replication, config.model_dump())
+
+        body.__name__ = job.op
+        return people_job(replication, job.name, body, mode=job.mode, about=job.about)
+
+    return make
+
+
+def config_of(options: type[Options]) -> type[dg.Config]:
+    """Returns the configuration of an op with the options' fields, defaults and descriptions."""
+    fields: dict[str, Any] = {
+        name: (each.annotation, _plain(each)) for name, each in options.model_fields.items()
+    }
+    return create_model(f"{options.__name__}InJob", __base__=dg.Config, **fields)
+
+
+def _plain(field: FieldInfo) -> Any:
+    if field.is_required():
+        return Field(description=field.description)
+    return Field(default=field.get_default(), description=field.description)
+
+
+def _run_in_job(
+    operation: AnyOperation,
+    context: dg.OpExecutionContext,
+    config: ReplicationConfig,
+    given: Mapping[str, Any],
+) -> None:
+    """Runs an operation in a job's op.
+
+    Raises:
+        dagster.Failure: if a table failed, or is not as was asked for.
+    """
+    services, spark = Services(config), spark_resource(config)
+
+    def handed_over(tables: Sequence[TableEntry]) -> str:
+        hand_over(config, context.instance, tables)
+        return ""
+
+    def on_report(report: Report) -> None:
+        for line in () if operation.is_look else report.lines:
+            context.log.info(line)
+        for each in report.observations:
+            context.log_event(observation(config, each))
+
+    host = Host(context.run_id, spark.session, spark.forget, hand_over=handed_over)
+    try:
+        options = _options(operation, given)
+        runner = Runner(services, host, sayer(context), on_report)
+        results = runner.run(operation, options)
+    except Exception as error:  # Dagster would store the texts of others, which may quote rows
+        table = given.get("table")
+        what = f"{table}: {message_of(error)}" if table else message_of(error)
+        raise dg.Failure(what, allow_retries=False) from None
+    finally:
+        spark.forget()
+    _require_done(results)
+
+
+def _options(operation: AnyOperation, given: Mapping[str, Any]) -> Options:
+    try:
+        return operation.options(**given)
+    except ValidationError as error:
+        wrong = "; ".join(f"{each['loc'][0]}: {each['msg']}" for each in error.errors())
+        raise ConfigError(wrong, where=f"config of {operation.name}") from None
+
+
+def _require_done(results: Results) -> None:
+    unmet = {name: each.failure for name, each in results.reports.items() if each.failure}
+    if failed := {**results.failed, **unmet}:
+        text = "; ".join(f"{table}: {why}" for table, why in failed.items())
+        raise dg.Failure(text, allow_retries=False)
+
+
+def sayer(context: dg.OpExecutionContext | dg.AssetExecutionContext) -> Say:
+    """Returns a function that writes progress into the run's log."""
+
+    def say(progress: Progress) -> None:
+        write = context.log.warning if progress.is_warning else context.log.info
+        write(progress.words)
+
+    return say
+
+
+def observation(config: ReplicationConfig, said: Observation) -> dg.AssetObservation:
+    """Returns an observation as Dagster's."""
+    return dg.AssetObservation(
+        table_key(config, said.entry),
+        description=said.text,
+        partition=said.partition,
+        metadata=metadata_values(said.metadata),
+    )
+
+
+def metadata_values(metadata: Mapping[str, object]) -> dict[str, Any]:
+    """Returns metadata as Dagster's values."""
+    return {name: _value(each) for name, each in metadata.items()}
+
+
+def _value(value: object) -> Any:
+    match value:
+        case Markdown():
+            return dg.MetadataValue.md(str(value))
+        case str():
+            return dg.MetadataValue.text(value)
+        case ReportTable(columns, records, integers):
+            schema = dg.TableSchema(
+                [dg.TableColumn(each, "int" if each in integers else "string") for each in columns]
+            )
+            rows = [dg.TableRecord(dict(each)) for each in records]
+            return dg.MetadataValue.table(rows, schema=schema)
+        case _:
+            return value
+
+
+def hand_over(
+    config: ReplicationConfig, instance: dg.DagsterInstance, tables: Sequence[TableEntry]
+) -> None:
+    """Asks runs that stay with these tables to end: they take the tables for caught up."""
+    names = {str(each.table) for each in tables}
+    wanted = dg.RunsFilter(statuses=list(UNFINISHED), tags={TAG_MODE: TAIL})
+    for run_ in instance.get_runs(wanted):
+        if is_of(config, run_) and names & names_in(run_):
+            instance.add_run_tags(run_.run_id, {TAG_HAND_OVER: "true"})
