@@ -8,10 +8,9 @@ import dagster as dg
 from pydantic import Field
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import CdcError
+from cdc_assets.errors import CdcError, message_of
 from cdc_assets.operate.assess.finding import Assessment, Verdict, worst
 from cdc_assets.orchestration.assessing import LISTED, Wanted, run_assess, verdicts, words_of
-from cdc_assets.orchestration.failing import message_of
 from cdc_assets.orchestration.people import people_job
 from cdc_assets.registry import Registry
 

@@ -1,16 +1,18 @@
-"""Defines one asset per replicated table, from its registry entry.
+"""Defines assets from the registry: the replicated tables, and the lineage before them.
 
-Defines partitions: one UTC hour of the log each, the same hours for every table.
+A partition is one UTC hour of the log, the same hours for every table. Partition H of a table is,
+for each Kafka partition, the offsets ``[f(H), f(H+1))`` where ``f(t)`` is the earliest offset with
+a timestamp at or after ``t``. ``f`` is monotone, so the hours tile the log exactly, whatever order
+the timestamps are in. Anything older than the first hour belongs to the first partition.
 
-Partition H of a table is, for each Kafka partition, the offsets ``[f(H), f(H+1))`` where
-``f(t)`` is the earliest offset with a timestamp at or after ``t``. ``f`` is monotone, so the
-hours tile the log exactly, whatever order the timestamps are in. Anything older than the
-first hour belongs to the first partition.
+Tables in their databases, and topics, are external assets, which Dagster's runs do not make. They
+complete the lineage: database table → Kafka topic → Iceberg table.
 """
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -24,6 +26,7 @@ from cdc_assets.orchestration.failing import RETRY_POLICY
 from cdc_assets.orchestration.keys import (
     REPLICATED,
     TAG_TOPIC,
+    database_key,
     default_key,
     op_name,
     pool_name,
@@ -35,11 +38,20 @@ from cdc_assets.orchestration.mount import mount_of
 from cdc_assets.orchestration.table_run import Event, OnBatch, TableRun
 from cdc_assets.registry import TableEntry
 
+HOURS: Final = dg.HourlyPartitionsDefinition(
+    start_date=HOURS_START, end_offset=1, fmt=KEY_FORMAT, timezone="UTC"
+)
+"""One definition with a constant start: tables with different definitions could not share a run.
+``end_offset=1`` makes the current hour a partition."""
+
 FRESH_FAIL: Final = timedelta(hours=2)
 FRESH_WARN: Final = timedelta(minutes=90)
 """Freshness shows liveness: even an idle table is materialized once an hour. The promise about
 latency is the check `replication_slo`, which counts changes; a freshness policy only sees the last
 event."""
+
+
+_DATABASE_KINDS: Final[Mapping[str, str]] = {"postgres": "postgresql"}
 
 
 def table_spec(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
@@ -109,8 +121,44 @@ def _description(entry: TableEntry, slo: str) -> str:
     )
 
 
-HOURS: Final = dg.HourlyPartitionsDefinition(
-    start_date=HOURS_START, end_offset=1, fmt=KEY_FORMAT, timezone="UTC"
-)
-"""One definition with a constant start: tables with different definitions could not share a run.
-``end_offset=1`` makes the current hour a partition."""
+# ── external assets ──────────────────────────────────────────────────────────────────────
+
+
+def external_specs(
+    config: ReplicationConfig, entries: Iterable[TableEntry]
+) -> Iterator[dg.AssetSpec]:
+    """Yields the tables in their databases, and their topics, each of which may hold several."""
+    by_topic: dict[str, list[TableEntry]] = defaultdict(list)
+    for entry in entries:
+        by_topic[entry.topic].append(entry)
+        yield database_spec(config, entry)
+    for mine in by_topic.values():
+        yield topic_spec(config, mine)
+
+
+def database_spec(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
+    """Returns the asset of the source table."""
+    database = config.sources[entry.table.source].database
+    kind = _DATABASE_KINDS.get(database.kind, database.kind) if database else None
+    return dg.AssetSpec(
+        database_key(config, entry.table),
+        group_name=entry.table.source,
+        kinds={kind} if kind else set(),
+        description=f"Table `{entry.at_source.qualified}` in the source database.",
+        metadata={"dagster/table_name": entry.at_source.qualified},
+    )
+
+
+def topic_spec(config: ReplicationConfig, entries: Sequence[TableEntry]) -> dg.AssetSpec:
+    """Returns the asset of the topic that holds these tables' changes."""
+    first = entries[0]
+    source = config.sources[first.table.source]
+    names = ", ".join(f"`{each.at_source.qualified}`" for each in entries)
+    return dg.AssetSpec(
+        topic_key(config, first.topic),
+        deps=[database_key(config, each.table) for each in entries],
+        group_name=first.table.source,
+        kinds={"kafka"},
+        description=f"Changes of {names} as {source.format}.",
+        metadata={"format": source.format, "bootstrap_servers": config.kafka.bootstrap_servers},
+    )

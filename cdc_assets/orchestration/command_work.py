@@ -28,9 +28,9 @@ from cdc_assets.operate.services import Services
 from cdc_assets.operate.survey import TableSurvey
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.assets import table_asset
-from cdc_assets.orchestration.heartbeat import Listener
 from cdc_assets.orchestration.instance import QUIET, open_instance, reason_of
 from cdc_assets.orchestration.keys import TAG_PROCESS, op_name, run_tags, spark_key
+from cdc_assets.orchestration.liveness import Listener
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.side_by_side import materialize
 from cdc_assets.orchestration.table_run import OnBatch

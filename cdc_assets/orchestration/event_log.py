@@ -15,19 +15,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import dagster as dg
 import sqlalchemy as db
-from dagster._core.instance.utils import RUNLESS_RUN_ID
-from dagster._core.storage.event_log.schema import (
-    AssetCheckExecutionsTable,
-    AssetEventTagsTable,
-    SqlEventLogStorageTable,
-)
-from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from sqlalchemy.engine import Connection
+
+from cdc_assets.orchestration.dagster_internals import event_log
+
+if TYPE_CHECKING:
+    from cdc_assets.orchestration.dagster_internals import SqliteEventLogStorage
 
 T = TypeVar("T")
 
@@ -37,9 +34,8 @@ _CHECKED: Final = "ASSET_CHECK_EVALUATION"
 _MADE: Final = "ASSET_MATERIALIZATION"
 _SEEN: Final = "ASSET_OBSERVATION"
 
-_events = SqlEventLogStorageTable.c
-_checks = AssetCheckExecutionsTable.c
-_tags = AssetEventTagsTable.c
+_LOG: Final = event_log()
+_events, _checks, _tags = _LOG.events.c, _LOG.checks.c, _LOG.tags.c
 
 
 def prune_events(
@@ -62,7 +58,7 @@ def prune_events(
         The number of deleted outcomes and events.
     """
     storage = instance.event_log_storage
-    if not isinstance(storage, SqlEventLogStorage):
+    if not isinstance(storage, _LOG.sql):
         return 0
     by_asset = dict[str, list[str]]()
     for key in checks:
@@ -75,7 +71,7 @@ def prune_events(
                 left -= _delete_checks(connection, asset, name, end, left)
             for kind in (_SEEN, _MADE):
                 left -= _delete_runless(connection, asset, kind, end, left)
-    if isinstance(storage, SqliteEventLogStorage):
+    if isinstance(storage, _LOG.sqlite):
         left -= _delete_copies(storage, end, left)
     return at_most - left
 
@@ -96,11 +92,11 @@ def _delete_checks(connection: Connection, asset: str, name: str, end: datetime,
     rows = connection.execute(old).fetchall()
     for some in _batches(rows):
         ids, events = [row[0] for row in some], [row[1] for row in some if row[1] is not None]
-        connection.execute(AssetCheckExecutionsTable.delete().where(_checks.id.in_(ids)))
+        connection.execute(_LOG.checks.delete().where(_checks.id.in_(ids)))
         connection.execute(
-            SqlEventLogStorageTable.delete().where(
+            _LOG.events.delete().where(
                 _events.id.in_(events),
-                _events.run_id == RUNLESS_RUN_ID,
+                _events.run_id == _LOG.no_run,
                 _events.dagster_event_type == _CHECKED,
             )
         )
@@ -120,15 +116,15 @@ def _delete_runless(
     newest = connection.execute(db.select(db.func.max(_events.id)).where(mine)).scalar()
     old = (
         db.select(_events.id)
-        .where(mine, _events.run_id == RUNLESS_RUN_ID, _events.timestamp < end)
+        .where(mine, _events.run_id == _LOG.no_run, _events.timestamp < end)
         .where(_events.id != (newest or 0))
         .order_by(_events.id)
         .limit(limit)
     )
     ids = [row[0] for row in connection.execute(old)]
     for some in _batches(ids):
-        connection.execute(SqlEventLogStorageTable.delete().where(_events.id.in_(some)))
-        connection.execute(AssetEventTagsTable.delete().where(_tags.event_id.in_(some)))
+        connection.execute(_LOG.events.delete().where(_events.id.in_(some)))
+        connection.execute(_LOG.tags.delete().where(_tags.event_id.in_(some)))
     return len(ids)
 
 
@@ -136,15 +132,15 @@ def _delete_copies(storage: SqliteEventLogStorage, end: datetime, limit: int) ->
     """Deletes old events without a run from their own file; the index has them, and is asked."""
     old = (
         db.select(_events.id)
-        .where(_events.run_id == RUNLESS_RUN_ID, _events.timestamp < end)
+        .where(_events.run_id == _LOG.no_run, _events.timestamp < end)
         .where(_events.dagster_event_type.in_((_CHECKED, _MADE, _SEEN)))
         .order_by(_events.id)
         .limit(limit)
     )
-    with storage.run_connection(RUNLESS_RUN_ID) as connection:
+    with storage.run_connection(_LOG.no_run) as connection:
         ids = [row[0] for row in connection.execute(old)]
         for some in _batches(ids):
-            connection.execute(SqlEventLogStorageTable.delete().where(_events.id.in_(some)))
+            connection.execute(_LOG.events.delete().where(_events.id.in_(some)))
     return len(ids)
 
 
@@ -156,9 +152,9 @@ def remove_files_of_deleted_runs(instance: dg.DagsterInstance, before: datetime)
         before: aware; files that were written later stay.
     """
     storage = instance.event_log_storage
-    if not isinstance(storage, SqliteEventLogStorage):
+    if not isinstance(storage, _LOG.sqlite):
         return 0
-    folder = Path(storage.path_for_shard(RUNLESS_RUN_ID)).parent
+    folder = Path(storage.path_for_shard(_LOG.no_run)).parent
     old = [each for each in folder.glob("*-*.db") if each.stat().st_mtime < before.timestamp()]
     removed = 0
     for some in _batches(old):

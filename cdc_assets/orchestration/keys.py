@@ -49,7 +49,7 @@ TAG_PROCESS: Final = "cdc/process"
 """On runs that live in a command's own process: see `cdc_assets.orchestration.liveness`."""
 
 TAG_ALIVE: Final = "cdc/alive"
-"""On each run: changes while a step works, see `cdc_assets.orchestration.heartbeat`."""
+"""On each run: changes while a step works, see `cdc_assets.orchestration.liveness`."""
 
 UNFINISHED: Final = (
     dg.DagsterRunStatus.QUEUED,

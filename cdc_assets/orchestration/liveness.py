@@ -1,30 +1,48 @@
-"""Detects dead runs by locks on files.
+"""Detects dead runs: by locks on files on this machine, by heartbeats in a tag on any machine.
 
-If everything is killed at once (a reboot, Ctrl-C in the middle of a run), Dagster's records
-say STARTED for ever: the default launcher cannot ask a process that nobody remembers. A
-table would then be skipped as busy until somebody cleans up. So a run holds a lock on a
-small file for as long as its process lives; the kernel releases it whatever happens. A
-started run whose file exists and is not locked is dead. A command, whose runs live in its own
-process, holds one lock for all of them, and names it in their tags: once it is released they are
-dead, whatever their status. Runs on other machines have no file here, nor has a run whose steps
-have processes of their own: these send heartbeats, and are found within minutes
-(`cdc_assets.orchestration.heartbeat`).
+If everything is killed at once (a reboot, Ctrl-C in the middle of a run), Dagster's records say
+STARTED for ever: the default launcher cannot ask a process that nobody remembers. A table would
+then be skipped as busy until somebody cleans up.
+
+- *Locks.* A run holds a lock on a small file for as long as its process lives; the kernel releases
+  the lock whatever happens. A started run whose file exists and is not locked is dead. A command,
+  whose runs live in its own process, holds one lock for all of them, and their tags name it: once
+  it is released they are dead, whatever their status. Runs on other machines have no file here, nor
+  has a run whose steps have processes of their own.
+- *Heartbeats.* A run's tag `TAG_ALIVE` changes every `EVERY_SECONDS` while a step of ours works in
+  it. An observer needs only Dagster's storage, nothing of the run's machine. Clocks of machines are
+  not compared, as they differ: a run is dead if its tag has not changed for `SILENT_SECONDS` of the
+  observer's own time, in which it looked at least `LOOKS` times, and Dagster's events say that a
+  step of it is in progress. Between steps there is no heartbeat (each step may have a process of
+  its own), and no conclusion: such a run is left to Dagster's run monitoring and its
+  `dagster/max_runtime`.
 """
 
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import threading
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.orchestration.heartbeat import Listener, beating
-from cdc_assets.orchestration.keys import TAG_PROCESS, UNFINISHED
+from cdc_assets.orchestration.dagster_internals import StepEventStatus
+from cdc_assets.orchestration.keys import TAG_ALIVE, TAG_PROCESS, UNFINISHED
+
+EVERY_SECONDS: Final = 30.0
+SILENT_SECONDS: Final = 180.0
+LOOKS: Final = 6
+
+_beating: dict[str, _Beating] = {}
+_beating_guard = threading.Lock()
 
 Context = dg.OpExecutionContext | dg.AssetExecutionContext | dg.AssetCheckExecutionContext
 
@@ -87,8 +105,8 @@ def fail_dead_runs(
 def alive_elsewhere(home: Path) -> tuple[str, ...]:
     """Returns the runs and commands that live in other processes of this machine.
 
-    It tells that somebody is at work where nobody knows which instance has the runs. Runs whose
-    steps have processes of their own, and those on other machines, have no file here.
+    Needs no instance: the caller may not know which instance has the runs. Runs whose steps have
+    processes of their own, and runs on other machines, have no file here.
     """
     names = (path.stem for path in sorted(_folder(home).glob("*.lock")) if not _is_dead(path))
     return tuple(name for name in names if name not in _held)
@@ -100,6 +118,9 @@ def tidy(home: Path, alive: Iterable[str]) -> None:
     for path in _folder(home).glob("*.lock"):
         if path.stem not in keep and _is_dead(path):
             path.unlink(missing_ok=True)
+
+
+# ── locks ────────────────────────────────────────────────────────────────────────────────
 
 
 def _fail(instance: dg.DagsterInstance, run_id: str) -> bool:
@@ -137,3 +158,96 @@ def _folder(home: Path) -> Path:
 
 def _file(home: Path, name: str) -> Path:
     return _folder(home) / f"{name}.lock"
+
+
+# ── heartbeats ───────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class _Beating:
+    """The number of a run's steps in this process, and the event that ends their heartbeat."""
+
+    steps: int = 0
+    over: threading.Event = field(default_factory=threading.Event)
+
+
+@contextmanager
+def beating(
+    instance: dg.DagsterInstance, run_id: str, every: float = EVERY_SECONDS
+) -> Iterator[None]:
+    """Sends heartbeats of a run as long as a step works."""
+    with _beating_guard:  # steps of a run begin and end at the same time
+        mine = _beating.get(run_id)
+        if mine is None:
+            mine = _beating[run_id] = _Beating()
+            beats = threading.Thread(
+                target=_beat, args=(instance, run_id, mine.over, every), name="alive", daemon=True
+            )
+            beats.start()
+        mine.steps += 1
+    try:
+        yield
+    finally:
+        with _beating_guard:
+            mine.steps -= 1
+            if mine.steps == 0:
+                del _beating[run_id]
+                mine.over.set()
+
+
+def _beat(instance: dg.DagsterInstance, run_id: str, over: threading.Event, every: float) -> None:
+    for count in itertools.count(1):
+        try:
+            instance.add_run_tags(run_id, {TAG_ALIVE: f"{time.time():.0f} {count}"})
+        except Exception:
+            # The storage may not answer for a while: the next beat is soon, and one may be lost.
+            if over.is_set():
+                return
+        if over.wait(every):
+            return
+
+
+@dataclass
+class _Heard:
+    beat: str
+    at: float
+    looks: int = 1
+
+
+@dataclass
+class Listener:
+    """The heartbeats heard so far. Losing them only delays the detection.
+
+    Attributes:
+        silent_seconds: how long a run may be silent.
+        clock: monotonic, in seconds; does not advance while this machine is suspended.
+    """
+
+    silent_seconds: float = SILENT_SECONDS
+    clock: Callable[[], float] = time.monotonic
+    _heard: dict[str, _Heard] = field(default_factory=dict[str, _Heard])
+
+    def silent(self, instance: dg.DagsterInstance, runs: Iterable[dg.DagsterRun]) -> list[str]:
+        """Looks at the unfinished runs, and returns the ids of dead ones."""
+        now, heard, found = self.clock(), dict[str, _Heard](), list[str]()
+        for run in runs:
+            beat = run.tags.get(TAG_ALIVE)
+            if beat is None or run.status is not dg.DagsterRunStatus.STARTED:
+                continue
+            known = self._heard.get(run.run_id)
+            if known is None or known.beat != beat:
+                heard[run.run_id] = _Heard(beat, now)
+                continue
+            known.looks += 1
+            heard[run.run_id] = known
+            is_silent = now - known.at >= self.silent_seconds and known.looks >= LOOKS
+            if is_silent and _is_at_work(instance, run.run_id):
+                found.append(run.run_id)
+        self._heard = heard
+        return found
+
+
+def _is_at_work(instance: dg.DagsterInstance, run_id: str) -> bool:
+    """Returns whether a step is in progress, by the run's events."""
+    under_way = StepEventStatus.IN_PROGRESS
+    return any(each.status is under_way for each in instance.get_run_step_stats(run_id))

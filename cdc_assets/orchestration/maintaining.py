@@ -16,6 +16,7 @@ from cdc_assets.operations.operation import Progress, Report, Tables
 from cdc_assets.operations.running import Say, carried_out
 from cdc_assets.operations.session import Host, TableSession
 from cdc_assets.orchestration import liveness
+from cdc_assets.orchestration.hand_over import must_hand_over, scheduler_of
 from cdc_assets.orchestration.instance import QUIET, reason_of
 from cdc_assets.orchestration.keys import (
     MAINTENANCE,
@@ -29,9 +30,8 @@ from cdc_assets.orchestration.keys import (
 )
 from cdc_assets.orchestration.operation_jobs import config_of, metadata_values, sayer
 from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets.orchestration.scheduler import RunIsOverError
 from cdc_assets.orchestration.side_by_side import materialize
-from cdc_assets.orchestration.staying import gives_way, turns_of
-from cdc_assets.orchestration.turns import RunIsOverError
 
 Wish = config_of(UpkeepOptions)
 
@@ -94,25 +94,26 @@ def _in_turn(
         dagster.Failure: if a task fails, or the run was stopped before.
     """
     first, step, log = tables[0], context.op_execution_context.op.name, sayer(context)
-    turns = turns_of(context, config, getattr(context.resources, spark_key(config)), may_stay=False)
+    resource = getattr(context.resources, spark_key(config))
+    scheduler = scheduler_of(context, config, resource, may_stay=False)
 
     def tell(progress: Progress) -> None:
         log(progress)
         say(progress)
 
     try:
-        with turns.turn(step, first) as turn:
-            place = turn.place
-            is_wanted = partial(gives_way, context.instance, context.run)
-            host = Host(context.run_id, place.session, place.forget, is_wanted)
-            session = TableSession(place.services, tables, host)
+        with scheduler.turn(step, first) as turn:
+            slot = turn.slot
+            is_wanted = partial(must_hand_over, context.instance, context.run)
+            host = Host(context.run_id, slot.session, slot.forget, is_wanted)
+            session = TableSession(slot.services, tables, host)
             report = carried_out(MAINTAIN, options, session, tell)
-        turns.leave(step, first)
+        scheduler.leave(step, first)
     except RunIsOverError:
         what = f"{first.target}: the run was stopped before the table had its turn"
         raise dg.Failure(what, allow_retries=False) from None
     except CdcError as error:
-        turns.leave(step, first)
+        scheduler.leave(step, first)
         what = f"upkeep of {first.target}: {message_of(error)}"
         raise dg.Failure(what, {"kind": MAINTENANCE}, allow_retries=False) from None
     return report

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.errors import message_of
 from cdc_assets.operate.comparable import NOT_COMPARED, is_comparable, rests
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.checks import ERROR, WARN, Verdict
-from cdc_assets.orchestration.failing import message_of
+from cdc_assets.orchestration.hand_over import must_hand_over
 from cdc_assets.orchestration.keys import (
     CHECK_MATCHES,
     VERIFY,
@@ -30,7 +31,6 @@ from cdc_assets.orchestration.keys import (
     steps_apart,
     table_key,
 )
-from cdc_assets.orchestration.staying import gives_way
 from cdc_assets.orchestration.table_run import Intention, intention_of
 from cdc_assets.registry import Registry, TableEntry
 
@@ -124,7 +124,7 @@ class _Comparing:
                     "by the schedule, or run the check alone"
                 )
                 continue
-            if done and gives_way(self._context.instance, run):
+            if done and must_hand_over(self._context.instance, run):
                 self._context.log.info("Others wait for a place: the rest is compared later")
                 return
             done += 1

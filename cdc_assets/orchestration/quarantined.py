@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import ConfigError
+from cdc_assets.errors import ConfigError, message_of
 from cdc_assets.operate import rebuilds
 from cdc_assets.operate.quarantine import Place, Replayed, Wanted, entries_in_quarantine
 from cdc_assets.operate.render import render_quarantine_empty, render_replayed
 from cdc_assets.operate.services import Services
 from cdc_assets.operations.lease import Lease
-from cdc_assets.orchestration.failing import message_of
 from cdc_assets.orchestration.resources import ReplicationSpark, spark_resource
 from cdc_assets.registry import TableEntry
 

@@ -8,10 +8,9 @@ import dagster as dg
 from pydantic import Field
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import CdcError
+from cdc_assets.errors import CdcError, message_of
 from cdc_assets.operate.discovery import find_table
 from cdc_assets.operate.services import Services
-from cdc_assets.orchestration.failing import message_of
 from cdc_assets.orchestration.keys import table_key
 from cdc_assets.orchestration.people import people_job
 from cdc_assets.orchestration.rebuilding import Outcome, Wish, run_rebuild

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import HeldError
+from cdc_assets.errors import HeldError, message_of
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.signalled import Action, steer_snapshots
 from cdc_assets.operate.states import held_words
 from cdc_assets.operate.steering import Choice, Done, Order, Steered, chosen
 from cdc_assets.operations.lease import Lease
-from cdc_assets.orchestration.failing import message_of
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.registry import TableEntry
 

@@ -4,7 +4,7 @@ It extends `LazyPySparkResource`: the endpoint and its token are resolved when t
 needed and not when definitions load, so that the token never becomes part of the resource's
 configuration, which the UI shows; the local server is started if none runs; and sessions are closed
 when the run ends, because a Connect server keeps each one. Tables of a run that are merged at the
-same time have a session each: `cdc_assets.orchestration.turns`.
+same time have a session each: `cdc_assets.orchestration.scheduler`.
 
 Sessions are not shared between runs: a session carries settings such as Iceberg's snapshot
 properties, and the settings of a run that was killed must not reach another run's commits.
@@ -39,9 +39,10 @@ from cdc_assets.config.secret import looks_secret
 from cdc_assets.errors import CdcError, ConfigError, UnreachableError
 from cdc_assets.local_stack import devstack
 from cdc_assets.operate.spark_jar import require_jar
-from cdc_assets.orchestration.turns import Turns
+from cdc_assets.orchestration.scheduler import TableScheduler
 
 if TYPE_CHECKING:
+    import grpc
     from pyspark.sql import SparkSession
 
 
@@ -52,6 +53,8 @@ _ELSEWHERE = (
     *("PYSPARK_NO_NAMESPACE_SHARE", "PYSPARK_REMOTE_INIT_CONF_LEN", "SPARK_TESTING"),
 )
 """Variables by which a shell points pyspark to another Spark, or changes its behaviour."""
+PATIENCE_SECONDS: Final = 1.5
+"""gRPC retries after one second, so a server that comes up a moment later is found."""
 ANSWER_SECONDS: Final = 60.0
 """How long a server may take to answer when a session is created; a busy one takes seconds."""
 
@@ -67,7 +70,7 @@ class ReplicationSpark(LazyPySparkResource):
     ``spark_config`` holds only settings that may be shown: Spark's address, without tokens.
     """
 
-    _turns: Turns | None = PrivateAttr(default=None)
+    _scheduler: TableScheduler | None = PrivateAttr(default=None)
     _guard: Lock = PrivateAttr(default_factory=Lock)
     _is_side_by_side: bool = PrivateAttr(default=False)
 
@@ -114,16 +117,16 @@ class ReplicationSpark(LazyPySparkResource):
                 raise _unreachable(self.spark_config, error) from None
             return session
 
-    def turns(self, make: Callable[[bool], Turns]) -> Turns:
-        """Returns the turns of the run's tables.
+    def scheduler(self, make: Callable[[bool], TableScheduler]) -> TableScheduler:
+        """Returns the scheduler of the run's tables.
 
         Args:
-            make: creates them; called once, with whether the run's steps run side by side.
+            make: creates it; called once, with whether the run's steps run side by side.
         """
         with self._guard:
-            if self._turns is None:
-                self._turns = make(self._is_side_by_side)
-            return self._turns
+            if self._scheduler is None:
+                self._scheduler = make(self._is_side_by_side)
+            return self._scheduler
 
     @property
     def is_side_by_side(self) -> bool:
@@ -135,11 +138,11 @@ class ReplicationSpark(LazyPySparkResource):
         self._is_side_by_side = True
 
     def interrupt(self) -> None:
-        """Stops the run's turns, because the run is to stop."""
+        """Stops the run's scheduler, because the run is to stop."""
         with self._guard:
-            turns = self._turns
-        if turns is not None:
-            turns.stop()
+            scheduler = self._scheduler
+        if scheduler is not None:
+            scheduler.stop()
 
     def forget(self) -> None:
         """Gives up the session, usable or not; the next use creates a new one."""
@@ -149,10 +152,10 @@ class ReplicationSpark(LazyPySparkResource):
                 session.stop()
 
     def teardown_after_execution(self, context: InitResourceContext) -> None:
-        """Closes the places and the session."""
-        turns, self._turns, self._is_side_by_side = self._turns, None, False
-        if turns is not None:
-            turns.close()
+        """Closes the session, and those of the worker slots."""
+        scheduler, self._scheduler, self._is_side_by_side = self._scheduler, None, False
+        if scheduler is not None:
+            scheduler.close()
         self.forget()
 
     def _init_session(self) -> None:
@@ -276,6 +279,47 @@ def _forget_elsewhere() -> None:
         os.environ.pop(name, None)
 
 
+def require_listener(url: str) -> None:
+    """Returns once a connection is ready, or if it is not known to fail: it may still succeed.
+
+    The Connect client retries a request for many seconds, whatever the reason of its failure. gRPC
+    itself distinguishes a connection that fails from one that takes long.
+
+    Args:
+        url: ``sc://host:port/;name=value``.
+
+    Raises:
+        UnreachableError: if every attempt to connect failed.
+    """
+    import grpc
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    builder = DefaultChannelBuilder(url)
+    states: SimpleQueue[grpc.ChannelConnectivity] = SimpleQueue()
+    with builder.toChannel() as channel:
+        channel.subscribe(states.put, try_to_connect=True)
+        if _last_state(states) is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+            msg = "Spark cannot be connected to: nobody listens, or the connection is not accepted"
+            remedy = "check that the server runs, its address, and whether it wants TLS"
+            raise UnreachableError(msg, where=f"Spark at {builder.endpoint}", remedy=remedy)
+
+
+def _last_state(
+    states: SimpleQueue[grpc.ChannelConnectivity],
+) -> grpc.ChannelConnectivity | None:
+    """Returns the channel's state once it is ready, or after `PATIENCE_SECONDS`."""
+    import grpc
+
+    state: grpc.ChannelConnectivity | None = None
+    give_up_at = time.monotonic() + PATIENCE_SECONDS
+    while state is not grpc.ChannelConnectivity.READY:
+        try:
+            state = states.get(timeout=max(0, give_up_at - time.monotonic()))
+        except Empty:
+            break
+    return state
+
+
 def _require_answer(remote: str) -> None:
     """Gives up on a server that accepts connections and does not answer: the client would not.
 
@@ -337,42 +381,3 @@ def _unreachable(shown: Mapping[str, str], error: Exception) -> UnreachableError
 
 def _place(shown: Mapping[str, str]) -> str:
     return f"Spark at {shown.get('spark.remote') or shown.get('spark.master', '')}"
-
-
-PATIENCE_SECONDS: Final = 1.5
-"""gRPC retries after one second, so a server that comes up a moment later is found."""
-
-
-def require_listener(url: str) -> None:
-    """Returns once a connection is ready, or if it is not known to fail: it may still succeed.
-
-    Args:
-        url: ``sc://host:port/;name=value``.
-
-    Raises:
-        UnreachableError: if every attempt to connect failed.
-    """
-    from pyspark.sql.connect.client import DefaultChannelBuilder
-
-    builder = DefaultChannelBuilder(url)
-    states: SimpleQueue[grpc.ChannelConnectivity] = SimpleQueue()
-    with builder.toChannel() as channel:
-        channel.subscribe(states.put, try_to_connect=True)
-        if _last_state(states) is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
-            msg = "Spark cannot be connected to: nobody listens, or the connection is not accepted"
-            remedy = "check that the server runs, its address, and whether it wants TLS"
-            raise UnreachableError(msg, where=f"Spark at {builder.endpoint}", remedy=remedy)
-
-
-def _last_state(
-    states: SimpleQueue[grpc.ChannelConnectivity],
-) -> grpc.ChannelConnectivity | None:
-    """Returns the channel's state once it is ready, or after `PATIENCE_SECONDS`."""
-    state: grpc.ChannelConnectivity | None = None
-    give_up_at = time.monotonic() + PATIENCE_SECONDS
-    while state is not grpc.ChannelConnectivity.READY:
-        try:
-            state = states.get(timeout=max(0, give_up_at - time.monotonic()))
-        except Empty:
-            break
-    return state

@@ -1,15 +1,17 @@
 """Runs the steps of a run side by side, each in a thread of one process.
 
-Dagster's own executors either run steps one after the other, or each in a process with a Spark
-session and imports of its own. Steps of a replication seldom compute: they wait for Spark, or for
-changes. `cdc_assets.orchestration.turns` decides how many of them work at a time.
+Dagster's own executors run steps one after the other, or each in a process with a Spark session and
+imports of its own. Steps of a replication seldom compute: they wait for Spark, or for changes.
+`cdc_assets.orchestration.scheduler` decides how many of them work at a time.
 
-The non-public parts of Dagster that this needs are used in this module alone.
+Dagster keeps what it knows of a run: which step may begin, retries, slots of pools, hooks. This
+module has the threads and the way in which a run ends.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 import threading
 import time
@@ -21,65 +23,61 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol, runtime_checkable
 
 import dagster as dg
-from dagster._core.definitions.job_base import InMemoryJob
-from dagster._core.errors import DagsterExecutionInterruptedError, raise_execution_interrupts
-from dagster._core.events import EngineEventData, RunFailureReason
-from dagster._core.execution.api import ExecuteRunWithPlanIterable
-from dagster._core.execution.compute_logs import create_compute_log_file_key
-from dagster._core.execution.context.system import (
-    PlanExecutionContext,
-    PlanOrchestrationContext,
-    StepExecutionContext,
-)
-from dagster._core.execution.context_creation_job import PlanExecutionContextManager
-from dagster._core.execution.execute_in_process import core_execute_in_process, merge_run_tags
-from dagster._core.execution.plan.active import ActiveExecution
-from dagster._core.execution.plan.execute_plan import (
-    _trigger_hook as hook_events,  # pyright: ignore[reportPrivateUsage]
-)
-from dagster._core.execution.plan.execute_plan import dagster_event_sequence_for_step
-from dagster._core.execution.plan.instance_concurrency_context import InstanceConcurrencyContext
-from dagster._core.execution.plan.plan import ExecutionPlan
-from dagster._core.execution.plan.step import ExecutionStep
-from dagster._core.execution.retries import RetryMode
 
 from cdc_assets.errors import TransientError
+from cdc_assets.orchestration.dagster_internals import (
+    ActiveExecution,
+    EngineEventData,
+    ExecuteRunWithPlanIterable,
+    ExecutionPlan,
+    ExecutionStep,
+    InMemoryJob,
+    InstanceConcurrencyContext,
+    PlanExecutionContext,
+    PlanExecutionContextManager,
+    PlanOrchestrationContext,
+    RetryMode,
+    RunFailureReason,
+    core_execute_in_process,
+    dagster_event_sequence_for_step,
+    hook_events,
+)
 
 _LOOK_SECONDS: Final = 0.5
 """How often to look at steps that wait for a pool or for a retry."""
 
-_FAREWELL_SECONDS: Final = 30.0
+_STOP_SECONDS: Final = 30.0
 """How long all steps may take to end once the run is to stop. Their publishes until then count."""
 
 _ENDED_AT_ONCE: Final = 130
 
 
 @dataclass(frozen=True, slots=True)
-class Farewell:
-    """How a run ends that is to stop.
+class GracefulStop:
+    """The end of a run that is interrupted: its steps finish what they have begun.
 
     Attributes:
         seconds: how long its steps may take; None for as long as the batches at work take, unless a
             second signal ends the process.
-        say: tells whoever has sent the signal.
+        say: informs the sender of the signal.
     """
 
     seconds: float | None
     say: Callable[[str], object]
 
 
-_OF_RUNS: Final = Farewell(_FAREWELL_SECONDS, lambda _: None)
+_STOP_OF_RUNS: Final = GracefulStop(_STOP_SECONDS, lambda _: None)
 
 
 def _say(words: str) -> None:
     print(words, file=sys.stderr, flush=True)
 
 
-_OF_COMMANDS: Final = Farewell(None, _say)
+_STOP_OF_COMMANDS: Final = GracefulStop(None, _say)
 
 
 @runtime_checkable
-class Attended(Protocol):
+class SharedResource(Protocol):
     """A resource that is notified of the steps that use it side by side."""
 
     def begins(self) -> None:
@@ -89,27 +87,11 @@ class Attended(Protocol):
         """Announces that the run is to stop: waiting steps end now, others as soon as they can."""
 
 
-@dg.executor(name="side_by_side", requirements=[], config_schema={})
-def side_by_side(_: dg.InitExecutorContext) -> dg.Executor:
-    """Runs all steps at once, in threads of one process."""
-    return SideBySide()
-
-
-def _ending(farewell: Farewell) -> dg.ExecutorDefinition:
-    """Returns the same executor with another end."""
-
-    @dg.executor(name="side_by_side", requirements=[], config_schema={})
-    def made(_: dg.InitExecutorContext) -> dg.Executor:
-        return SideBySide(farewell)
-
-    return made
-
-
 class SideBySide(dg.Executor):
-    """The executor that runs steps side by side; see the module."""
+    """Executes the steps of a run side by side."""
 
-    def __init__(self, farewell: Farewell = _OF_RUNS) -> None:
-        self._farewell = farewell
+    def __init__(self, stop: GracefulStop) -> None:
+        self._stop = stop
 
     @property
     def retries(self) -> RetryMode:
@@ -121,12 +103,12 @@ class SideBySide(dg.Executor):
     ) -> Iterator[dg.DagsterEvent]:
         """Runs the steps; yields their events as they happen."""
         steps = execution_plan.step_keys_to_execute
-        told = EngineEventData.in_process(os.getpid(), steps)
+        process = EngineEventData.in_process(os.getpid(), steps)
         begins = f"Executing steps side by side (pid: {os.getpid()})"
-        yield dg.DagsterEvent.engine_event(plan_context, begins, told)
+        yield dg.DagsterEvent.engine_event(plan_context, begins, process)
         yield from ExecuteRunWithPlanIterable(
             execution_plan=execution_plan,
-            iterator=partial(_events, farewell=self._farewell),
+            iterator=partial(_events, stop=self._stop),
             execution_context_manager=PlanExecutionContextManager(
                 job=plan_context.job,
                 retry_mode=self.retries,
@@ -138,7 +120,21 @@ class SideBySide(dg.Executor):
                 output_capture=plan_context.output_capture,
             ),
         )
-        yield dg.DagsterEvent.engine_event(plan_context, "Finished steps side by side", told)
+        yield dg.DagsterEvent.engine_event(plan_context, "Finished steps side by side", process)
+
+
+def _executor(stop: GracefulStop) -> dg.ExecutorDefinition:
+    """Defines the executor with this end."""
+
+    @dg.executor(name="side_by_side", requirements=[], config_schema={})
+    def made(_: dg.InitExecutorContext) -> dg.Executor:
+        return SideBySide(stop)
+
+    return made
+
+
+side_by_side: Final = _executor(_STOP_OF_RUNS)
+"""Runs all steps at once, in threads of one process."""
 
 
 def materialize(
@@ -159,23 +155,25 @@ def materialize(
         KeyboardInterrupt: if the run was interrupted or canceled; Dagster only records that.
         TransientError: if it failed otherwise than by a step.
     """
-    found = dg.Definitions(assets=assets, resources=resources, executor=_ending(_OF_COMMANDS))
+    found = dg.Definitions(
+        assets=assets, resources=resources, executor=_executor(_STOP_OF_COMMANDS)
+    )
     job = found.resolve_implicit_global_asset_job_def()
-    tags = merge_run_tags(job, partition_key, tags, None, instance, run_config)
+    partition = job.get_tags_for_partition_key(partition_key, None) if partition_key else {}
     result = core_execute_in_process(
         run_config=run_config or {},
         job=InMemoryJob(job),
         instance=instance,
         output_capturing_enabled=False,
         raise_on_error=False,
-        run_tags=tags,
+        run_tags={**(tags or {}), **partition},
     )
     _require_ended_by_steps(result)
     return result
 
 
 def _require_ended_by_steps(result: dg.ExecuteInProcessResult) -> None:
-    """Raises if something else than its steps has ended the run: see `materialize`."""
+    """Raises if a run has ended otherwise than by its steps: see `materialize`."""
     kinds = {each.event_type: each for each in result.all_events if each.is_job_event}
     if dg.DagsterEventType.RUN_SUCCESS in kinds:
         return
@@ -192,25 +190,25 @@ def _require_ended_by_steps(result: dg.ExecuteInProcessResult) -> None:
             raise TransientError(what, where=f"run={result.run_id}", remedy="start it again")
 
 
-_Coming = tuple[threading.Thread, dg.DagsterEvent | BaseException | None]
+_FromThread = tuple[threading.Thread, dg.DagsterEvent | BaseException | None]
 
 
 @dataclass
 class _Steps:
-    """The running steps, and the queue of their threads' events, with None at the end of each."""
+    """The steps at work, and the queue of their threads' events, with None at the end of each."""
 
     context: PlanExecutionContext
     active: ActiveExecution
-    coming: SimpleQueue[_Coming] = field(default_factory=SimpleQueue[_Coming])
+    arriving: SimpleQueue[_FromThread] = field(default_factory=SimpleQueue[_FromThread])
     threads: dict[str, threading.Thread] = field(default_factory=dict[str, threading.Thread])
-    attended: dict[int, Attended] = field(default_factory=dict[int, Attended])
+    shared: dict[int, SharedResource] = field(default_factory=dict[int, SharedResource])
 
     def start(self, step: ExecutionStep) -> None:
         context = self.context.for_step(step, self.active.get_known_state())
-        for key in step_resources(context):
+        for key in sorted(context.required_resource_keys):
             resource = getattr(context.resources, key, None)
-            if isinstance(resource, Attended) and id(resource) not in self.attended:
-                self.attended[id(resource)] = resource
+            if isinstance(resource, SharedResource) and id(resource) not in self.shared:
+                self.shared[id(resource)] = resource
                 resource.begins()
         thread = threading.Thread(target=self._run, args=(context,), name=step.key, daemon=True)
         self.threads[step.key] = thread
@@ -223,8 +221,8 @@ class _Steps:
             BaseException: an error of a step's thread that is not reported as an event.
         """
         try:
-            with raise_execution_interrupts():
-                thread, what = self.coming.get(timeout=wait)
+            with dg.raise_execution_interrupts():
+                thread, what = self.arriving.get(timeout=wait)
         except Empty:
             return
         match what:
@@ -243,51 +241,46 @@ class _Steps:
             del self.threads[thread.name]
             self.active.verify_complete(self.context, thread.name)
 
-    def interrupt(self, farewell: Farewell) -> None:
+    def interrupt(self, stop: GracefulStop) -> None:
         """Asks steps to stop, and waits for them; stores but does not yield last events."""
-        for each in self.attended.values():
+        for each in self.shared.values():
             each.interrupt()
-        if farewell.seconds is None:
-            self._say_farewell(farewell.say)
+        if stop.seconds is None:
+            self._wait_for_batches(stop.say)
             return
-        deadline = time.monotonic() + farewell.seconds
+        deadline = time.monotonic() + stop.seconds
         for thread in self.threads.values():
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _say_farewell(self, say: Callable[[str], object]) -> None:
+    def _wait_for_batches(self, say: Callable[[str], object]) -> None:
         """Waits for the batches at work; a second signal ends the process, as any kill may."""
         names = ", ".join(name for name, each in self.threads.items() if each.is_alive())
         say(f"ends after the batch at work ({names}); a second signal ends at once")
         try:
             for thread in self.threads.values():
                 while thread.is_alive():
-                    with raise_execution_interrupts():
+                    with dg.raise_execution_interrupts():
                         thread.join(_LOOK_SECONDS)
-        except DagsterExecutionInterruptedError:
+        except dg.DagsterExecutionInterruptedError:
             say("ended at once: what was not published yet is merged by the next start")
             os._exit(_ENDED_AT_ONCE)
         say("ended: what was published counts, the rest is merged by the next start")
 
-    def _run(self, context: StepExecutionContext) -> None:
-        me, told = threading.current_thread(), list[dg.DagsterEvent]()
+    def _run(self, context: dg.StepExecutionContext) -> None:
+        me, events = threading.current_thread(), list[dg.DagsterEvent]()
         try:
             for event in dagster_event_sequence_for_step(context):
-                self.coming.put((me, event))
-                told.append(event)
-            for event in hook_events(context, told):
-                self.coming.put((me, event))
+                self.arriving.put((me, event))
+                events.append(event)
+            for event in hook_events(context, events):
+                self.arriving.put((me, event))
         except BaseException as error:
-            self.coming.put((me, error))
-        self.coming.put((me, None))
-
-
-def step_resources(context: StepExecutionContext) -> Sequence[str]:
-    """Returns the keys of the resources that a step uses."""
-    return sorted(context.required_resource_keys)
+            self.arriving.put((me, error))
+        self.arriving.put((me, None))
 
 
 def _events(
-    job_context: PlanExecutionContext, execution_plan: ExecutionPlan, *, farewell: Farewell
+    job_context: PlanExecutionContext, execution_plan: ExecutionPlan, *, stop: GracefulStop
 ) -> Iterator[dg.DagsterEvent]:
     with (
         InstanceConcurrencyContext(job_context.instance, job_context.dagster_run) as pools,
@@ -306,7 +299,7 @@ def _events(
                 yield from steps.events(_LOOK_SECONDS)
                 yield from active.plan_events_iterator(job_context)
         except BaseException:
-            steps.interrupt(farewell)
+            steps.interrupt(stop)
             raise
 
 
@@ -316,7 +309,7 @@ def _captured_output(
 ) -> Iterator[dg.DagsterEvent]:
     """Captures the process's output for the UI, as Dagster's own executors do."""
     manager = context.instance.compute_log_manager
-    log_key = manager.build_log_key_for_run(context.run_id, create_compute_log_file_key())
+    log_key = manager.build_log_key_for_run(context.run_id, secrets.token_hex(4))
     keys = [step.key for step in plan.get_steps_to_execute_in_topo_order()]
     with manager.capture_logs(log_key) as captured:
         yield dg.DagsterEvent.capture_logs(context, keys, log_key, captured)

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import ConfigError
+from cdc_assets.errors import ConfigError, message_of
 from cdc_assets.operate import rebuilds
 from cdc_assets.operate.comparable import is_repairable, rests
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.steering import Choice, chosen
 from cdc_assets.operations.lease import Lease
-from cdc_assets.orchestration.failing import message_of
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.registry import TableEntry
 

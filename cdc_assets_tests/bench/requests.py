@@ -22,8 +22,8 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.lake.side import NAMESPACE
 from cdc_assets.merge import BatchResult
-from cdc_assets.orchestration.places import Place
 from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets.orchestration.scheduler import WorkerSlot
 from cdc_assets_tests.bench.figures import Figures
 from cdc_assets_tests.bench.world import World
 from cdc_assets_tests.configuration import on_ports, write
@@ -106,7 +106,7 @@ class OneTable:
     def __init__(self, config: ReplicationConfig, front: Front) -> None:
         self._front = front
         self._spark = spark_resource(config)
-        self._place: Place | None = None
+        self._place: WorkerSlot | None = None
         self._pipeline = Pipeline(config, self._session, config.home)
         self._pipeline.create_topic(TABLE)
         self._lsn, self._next = 1_000, 0
@@ -168,9 +168,9 @@ class OneTable:
         return self._placed.session()
 
     @property
-    def _placed(self) -> Place:
+    def _placed(self) -> WorkerSlot:
         if self._place is None:
-            self._place = Place(self._pipeline.config, self._spark.new_session)
+            self._place = WorkerSlot(self._pipeline.config, self._spark.new_session)
         return self._place
 
     def _collect(self, turn: Turn, point: str, since: int) -> int:

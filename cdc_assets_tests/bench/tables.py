@@ -24,8 +24,8 @@ from confluent_kafka.admin import (
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.merge import BatchResult
-from cdc_assets.orchestration.places import Place
 from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets.orchestration.scheduler import WorkerSlot
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.bench.figures import Figures
 from cdc_assets_tests.bench.world import World
@@ -100,11 +100,11 @@ class Many:
         })  # fmt: skip
         self._position, self._log = 0, world.log
         self.at_once = self.config.spark.tables_at_once
-        self._places: SimpleQueue[Place] = SimpleQueue()
-        self._made: list[Place] = []
+        self._places: SimpleQueue[WorkerSlot] = SimpleQueue()
+        self._made: list[WorkerSlot] = []
         spark = spark_resource(self.config)
         for _ in range(self.at_once):
-            made = Place(self.config, spark.new_session)
+            made = WorkerSlot(self.config, spark.new_session)
             self._made.append(made)
             self._places.put(made)
 
@@ -133,7 +133,7 @@ class Many:
         return [self._entry(name) for name in self._names]
 
     @contextmanager
-    def place(self) -> Iterator[Place]:
+    def place(self) -> Iterator[WorkerSlot]:
         """One that nobody uses."""
         place = self._places.get()
         try:

@@ -10,8 +10,8 @@ import pytest
 from dagster._core.execution.plan.objects import StepSuccessData
 
 from cdc_assets.orchestration import build_definitions, liveness
-from cdc_assets.orchestration.heartbeat import LOOKS, SILENT_SECONDS, Listener, beating
 from cdc_assets.orchestration.keys import TAG_ALIVE
+from cdc_assets.orchestration.liveness import LOOKS, SILENT_SECONDS, Listener, beating
 from cdc_assets_tests.orchestration.test_housekeeping import started_run
 from cdc_assets_tests.waiting import until
 from cdc_assets_tests.world import registry_of, write_config

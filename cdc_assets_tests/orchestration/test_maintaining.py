@@ -23,6 +23,7 @@ from cdc_assets.config.maintenance import MaintenanceConfig
 from cdc_assets.errors import UnreachableError
 from cdc_assets.operations.maintain import by_target, upkeep_of
 from cdc_assets.orchestration import build_definitions
+from cdc_assets.orchestration.hand_over import must_hand_over
 from cdc_assets.orchestration.keys import (
     MAINTENANCE,
     REPLAY,
@@ -38,7 +39,6 @@ from cdc_assets.orchestration.keys import (
 from cdc_assets.orchestration.sensors import maintain_sensor
 from cdc_assets.orchestration.sensors.maintain import Memory, Seen, is_worth_a_look
 from cdc_assets.orchestration.sensors.replicate import busy_tables
-from cdc_assets.orchestration.staying import gives_way
 from cdc_assets.registry import Registry
 from cdc_assets_tests.command import run_command
 from cdc_assets_tests.configuration import NOWHERE, beside, source
@@ -224,11 +224,11 @@ def test_a_run_that_stays_gives_way_to_upkeep_by_hand(
         _job(), tags={TAG_MODE: TAIL, TAG_TABLE: "shop.public.items shop.public.orders"},
         status=started,
     )  # fmt: skip
-    assert not gives_way(instance_in_memory, tail)
+    assert not must_hand_over(instance_in_memory, tail)
     instance_in_memory.create_run_for_job(
         _job(), tags={TAG_MODE: MAINTENANCE, TAG_PROCESS: "p", TAG_TABLE: tables}, status=started
     )
-    assert gives_way(instance_in_memory, tail) == expected
+    assert must_hand_over(instance_in_memory, tail) == expected
 
 
 def test_the_cursor_is_read_as_it_was_written() -> None:

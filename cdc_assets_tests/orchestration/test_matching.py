@@ -26,6 +26,7 @@ from cdc_assets.operate.failure_book import FailureBook
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration import build_definitions
+from cdc_assets.orchestration.hand_over import must_hand_over
 from cdc_assets.orchestration.jobs import Retention, prune
 from cdc_assets.orchestration.keys import (
     CHECK_MATCHES,
@@ -38,7 +39,6 @@ from cdc_assets.orchestration.keys import (
 from cdc_assets.orchestration.matching import check_of, compared, verdict_of
 from cdc_assets.orchestration.resources import ReplicationSpark
 from cdc_assets.orchestration.sensors.replicate import ask_for_room, free_slots
-from cdc_assets.orchestration.staying import gives_way
 from cdc_assets.registry import Registry
 from cdc_assets_tests.configuration import NOWHERE, database_of, platform, source, write
 from cdc_assets_tests.world import NOW, entry_of, registry_of, write_config
@@ -245,12 +245,12 @@ def test_a_comparison_that_waits_makes_nobody_give_way_and_one_that_works_makes_
     waiting = begun(instance, config, dg.DagsterRunStatus.QUEUED)
     working = begun(instance, config, dg.DagsterRunStatus.STARTED)
     other = instance.add_run(dg.DagsterRun(job_name="x", status=dg.DagsterRunStatus.STARTED))
-    assert not gives_way(instance, other)
-    assert not gives_way(instance, working)
+    assert not must_hand_over(instance, other)
+    assert not must_hand_over(instance, working)
     both = [waiting, working]
     assert free_slots(instance, both).runs == free_slots(instance, [working]).runs
     ask_for_room(instance, both)
-    assert gives_way(instance, working)
+    assert must_hand_over(instance, working)
     again = instance.get_run_by_id(waiting.run_id)
     assert again is not None
     assert TAG_HAND_OVER not in again.tags

@@ -13,7 +13,7 @@ import dagster as dg
 import pytest
 
 from cdc_assets.errors import TransientError
-from cdc_assets.orchestration.side_by_side import Farewell, materialize
+from cdc_assets.orchestration.side_by_side import GracefulStop, materialize
 
 pytestmark = pytest.mark.unit
 
@@ -162,8 +162,8 @@ def test_a_run_that_is_interrupted_tells_its_steps_and_waits_for_them(
 def test_steps_that_do_not_end_are_waited_for_together(
     instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    farewell = Farewell(0.5, str)
-    monkeypatch.setattr("cdc_assets.orchestration.side_by_side._OF_COMMANDS", farewell)
+    stop = GracefulStop(0.5, str)
+    monkeypatch.setattr("cdc_assets.orchestration.side_by_side._STOP_OF_COMMANDS", stop)
     begun, never = SimpleQueue[str](), threading.Event()
 
     def hanging(name: str) -> dg.AssetsDefinition:

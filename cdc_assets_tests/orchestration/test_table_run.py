@@ -21,7 +21,7 @@ from cdc_assets.orchestration.assets import table_asset
 from cdc_assets.orchestration.keys import SPARK, TAG_MODE, TAIL
 from cdc_assets.orchestration.replay_command import RANGE_END, RANGE_START
 from cdc_assets.orchestration.resources import spark_resource
-from cdc_assets.orchestration.table_run.wishes import YIELD_SECONDS
+from cdc_assets.orchestration.table_run.step import YIELD_SECONDS
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.faults import Fault, How, faults
 from cdc_assets_tests.pipeline import Message, Pipeline
@@ -345,7 +345,7 @@ def three_batches(tables: Tables) -> tuple[DesiredBook, TableEntry]:
 def test_a_run_waits_for_another_writer_and_ends_its_turn_when_one_asks(
     tables: Tables, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cdc_assets.orchestration.table_run.wishes.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("cdc_assets.orchestration.table_run.step.LOOK_SECONDS", 0.0)
     desired, orders = three_batches(tables)
     asked, waited, sleep = list[bool](), list[float](), time.sleep
 
@@ -377,7 +377,7 @@ def test_a_run_waits_for_another_writer_and_ends_its_turn_when_one_asks(
 def test_a_long_turn_ends_before_its_next_batch_once_its_table_is_paused(
     tables: Tables, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cdc_assets.orchestration.table_run.wishes.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("cdc_assets.orchestration.table_run.step.LOOK_SECONDS", 0.0)
     desired, orders = three_batches(tables)
 
     def pause_amid(point: str, moment: Moment) -> None:

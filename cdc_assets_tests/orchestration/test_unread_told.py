@@ -26,12 +26,8 @@ from cdc_assets.operate.survey import TableSurvey
 from cdc_assets.orchestration.assets import table_asset
 from cdc_assets.orchestration.keys import SPARK, TAG_MODE, TAIL, table_key
 from cdc_assets.orchestration.resources import spark_resource
-from cdc_assets.orchestration.table_run import (
-    intention,
-    one_turn,
-    renamed,
-    turn_by_turn,
-)
+from cdc_assets.orchestration.table_run import batches as batches_module
+from cdc_assets.orchestration.table_run import run as run_module
 from cdc_assets.orchestration.table_run import step as step_module
 from cdc_assets.registry import Registry, TableEntry
 from cdc_assets.schema.types import TableSchema
@@ -89,11 +85,11 @@ class Step:
     said: list[str] = field(default_factory=list[str])
     ended: int = 0
     rested: list[bool] = field(default_factory=list[bool])
-    intention = intention.Intention.TAIL
+    intention = step_module.Intention.TAIL
     on_batch = None
     windows = (hour_of(NOW),)
     name = "t"
-    place: Any = field(default_factory=lambda: SimpleNamespace(session=None, connections=None))
+    slot: Any = field(default_factory=lambda: SimpleNamespace(session=None, connections=None))
 
     @property
     def services(self) -> Any:
@@ -108,7 +104,7 @@ class Step:
         return SimpleNamespace(log=log, run=SimpleNamespace(run_id="r"), log_event=self.said.append)
 
     @property
-    def turns(self) -> Any:
+    def scheduler(self) -> Any:
         return self
 
     @property
@@ -124,7 +120,7 @@ class Step:
     def end(self) -> None:
         self.ended += 1
 
-    def rest(self, _name: str, topics: set[str], due_in: Any) -> None:
+    def wait_idle(self, _name: str, topics: set[str], due_in: Any) -> None:
         """The run looks once more, and is over."""
         self.rested.append(due_in(dict.fromkeys(topics, END), 0.0) is not None)
 
@@ -171,8 +167,8 @@ def survey_of(step: Step) -> TableSurvey:
     return TableSurvey(step.entry, None, None, None, None)
 
 
-def turns_of(step: Step, drain: object, record: Record) -> turn_by_turn.TurnByTurn:
-    return turn_by_turn.TurnByTurn(*cast("Any", (step, drain, record, Checks())))
+def turns_of(step: Step, drain: object, record: Record) -> run_module.TurnByTurn:
+    return run_module.TurnByTurn(*cast("Any", (step, drain, record, Checks())))
 
 
 def ends_of(generator: Any) -> tuple[list[object], object]:
@@ -195,10 +191,10 @@ def test_a_table_that_waits_says_at_the_runs_end_what_is_unread(
         yield batch_of(step.entry)
         record.wait(waiting_of(step.entry))
 
-    monkeypatch.setattr(turn_by_turn, "begin", begins_with(survey_of(step)))
+    monkeypatch.setattr(run_module, "begin", begins_with(survey_of(step)))
     turns = turns_of(step, SimpleNamespace(batches=batches), record)
     ends_of(turns.catch_up({}))
-    assert turns.rest() is None
+    assert turns.wait_idle() is None
     assert step.rested == [False], "it goes on waiting"
     step.kafka.is_away = is_away
     said = turns.result().metadata or {}
@@ -210,10 +206,10 @@ def test_a_table_that_has_caught_up_asks_nobody_at_the_runs_end(
     step: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drain = SimpleNamespace(batches=lambda _: iter([batch_of(step.entry, END)]))
-    monkeypatch.setattr(turn_by_turn, "begin", begins_with(survey_of(step)))
+    monkeypatch.setattr(run_module, "begin", begins_with(survey_of(step)))
     turns = turns_of(step, drain, Record())
     ends_of(turns.catch_up({}))
-    turns.rest()
+    turns.wait_idle()
     asked = step.kafka.asked
     assert (turns.result().metadata or {})["lag_changes"] == 0
     assert step.kafka.asked == asked
@@ -225,12 +221,12 @@ def test_a_run_goes_on_while_the_rest_of_a_renamed_table_waits(
     record = Record()
     record.wait(waiting_of(step.entry))
     turns = turns_of(step, None, record)
-    monkeypatch.setattr(turn_by_turn, "begin", begins_with(renamed.Followed.WAITS))
+    monkeypatch.setattr(run_module, "begin", begins_with(batches_module.RenameOutcome.WAITS))
     assert ends_of(turns.catch_up({})) == ([], False)
     assert not step.ended
 
-    monkeypatch.setattr(turn_by_turn, "begin", begins_with(renamed.Followed.DONE))
-    monkeypatch.setattr(turn_by_turn, "quiet_result", lambda *_: "the result")
+    monkeypatch.setattr(run_module, "begin", begins_with(batches_module.RenameOutcome.DONE))
+    monkeypatch.setattr(run_module, "quiet_result", lambda *_: "the result")
     assert ends_of(turns.catch_up({})) == (["the result"], True)
     assert step.ended == 1, "the tables are no longer those that were loaded"
 
@@ -262,10 +258,12 @@ def test_what_was_merged_under_the_former_name_is_told_of_it(
     )
     monkeypatch.setattr(Step, "services", services)
     monkeypatch.setattr(merge_renamed, "Renames", Followed)
-    monkeypatch.setattr(renamed, "_require_free", lambda *_: None)
-    monkeypatch.setattr("cdc_assets.orchestration.table_run.batch_report.among_rows", among_rows)
-    events, outcome = ends_of(renamed.follow(cast("Any", step), cast("Any", record)))
-    assert outcome is (renamed.Followed.WAITS if waits else renamed.Followed.DONE)
+    monkeypatch.setattr(batches_module, "_require_free", lambda *_: None)
+    monkeypatch.setattr("cdc_assets.orchestration.table_run.report.among_rows", among_rows)
+    events, outcome = ends_of(batches_module.follow_rename(cast("Any", step), cast("Any", record)))
+    assert outcome is (
+        batches_module.RenameOutcome.WAITS if waits else batches_module.RenameOutcome.DONE
+    )
     assert told == [old]
     assert step.said[0].startswith(f"{old.table}: merged 3 records")
     (event,) = events
@@ -284,10 +282,10 @@ def test_the_first_error_stays_the_tables_whatever_its_lag_comes_to(
         what = "the first error"
         raise TerminalError(what, where="here", remedy="mend it")
 
-    monkeypatch.setattr(one_turn, "begin", begins_with(survey_of(step)))
+    monkeypatch.setattr(run_module, "begin", begins_with(survey_of(step)))
     step.kafka.is_away = True
     drain = SimpleNamespace(batches=batches)
-    turn = one_turn.OneTurn(*cast("Any", (step, drain, None, Record(), Checks())))
+    turn = run_module.OneTurn(*cast("Any", (step, drain, None, Record(), Checks())))
     events = turn.events()
     event = next(events)
     assert isinstance(event, dg.AssetMaterialization)

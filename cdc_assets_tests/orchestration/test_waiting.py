@@ -71,7 +71,7 @@ class Source(Pipeline):
         Dagster knows the hours that have begun by its own clock.
         """
         patch.setattr("cdc_assets.operate.services.utc_now", self.now)
-        for module in ("table_run.step", "places"):
+        for module in ("table_run.step", "scheduler"):
             name = f"cdc_assets.orchestration.{module}.Services"
             patch.setattr(name, lambda _: self.services())
         result = dg.materialize(

@@ -1,6 +1,6 @@
 """Defines the sensor `discover`, which turns topics into tables and assets while Dagster runs.
 
-Asks the webserver to load the definitions again, so that new tables become assets.
+The sensor asks the webserver to load the definitions again, so that new tables become assets.
 """
 
 from __future__ import annotations
@@ -24,6 +24,26 @@ from cdc_assets.registry import Registry, TableEntry
 INTERVAL_SECONDS: Final = 15
 FIRST_SECONDS: Final = 5
 """The interval until a table is known, since whoever has just started it waits for the first."""
+
+WEBSERVER_VARIABLE: Final = "CDC_ASSETS_WEBSERVER"
+DEFAULT_WEBSERVER: Final = "http://127.0.0.1:3000"
+DEFAULT_LOCATION: Final = "cdc_assets"
+TIMEOUT_SECONDS: Final = 60
+SETTLE_SECONDS: Final = 150.0
+"""A daemon with a code server of its own notices a reload within a minute."""
+
+MUTATION: Final = """
+mutation Reload($location: String!) {
+  reloadRepositoryLocation(repositoryLocationName: $location) {
+    __typename
+    ... on WorkspaceLocationEntry { locationOrLoadError { __typename ... on PythonError { message } } }
+    ... on ReloadNotSupported { message }
+    ... on RepositoryLocationNotFound { message }
+    ... on UnauthorizedError { message }
+    ... on PythonError { message }
+  }
+}
+"""  # noqa: E501
 
 
 def discover_sensor(
@@ -88,30 +108,12 @@ def _observation(services: Services, entry: TableEntry) -> dg.AssetObservation:
     )
 
 
-WEBSERVER_VARIABLE: Final = "CDC_ASSETS_WEBSERVER"
-DEFAULT_WEBSERVER: Final = "http://127.0.0.1:3000"
-DEFAULT_LOCATION: Final = "cdc_assets"
-TIMEOUT_SECONDS: Final = 60
-SETTLE_SECONDS: Final = 150.0
-"""A daemon with a code server of its own notices a reload within a minute."""
-
-MUTATION: Final = """
-mutation Reload($location: String!) {
-  reloadRepositoryLocation(repositoryLocationName: $location) {
-    __typename
-    ... on WorkspaceLocationEntry { locationOrLoadError { __typename ... on PythonError { message } } }
-    ... on ReloadNotSupported { message }
-    ... on RepositoryLocationNotFound { message }
-    ... on UnauthorizedError { message }
-    ... on PythonError { message }
-  }
-}
-"""  # noqa: E501
+# ── reloading definitions ────────────────────────────────────────────────────────────────
 
 
 @dataclass
 class Reloads:
-    """The reloads that loaded definitions have asked for. One that took effect has replaced them.
+    """The reloads that loaded definitions have asked for. A reload that takes effect replaces them.
 
     A code server started by ``dagster api grpc`` answers a reload like any other, and does nothing.
     If the same tables are still missing after `SETTLE_SECONDS`, that is said instead.

@@ -24,7 +24,6 @@ from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.operate.survey import Survey, TableSurvey, survey
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.checks import check_specs
-from cdc_assets.orchestration.heartbeat import Listener
 from cdc_assets.orchestration.keys import (
     TAG_BACKLOG,
     TAG_HAND_OVER,
@@ -40,6 +39,7 @@ from cdc_assets.orchestration.keys import (
     run_tags,
     table_key,
 )
+from cdc_assets.orchestration.liveness import Listener
 from cdc_assets.orchestration.planning import Due, RunPlan, Slots, is_due, plan_runs
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
 from cdc_assets.orchestration.target import target_of

@@ -16,11 +16,10 @@ from datetime import timedelta
 from typing import Final
 
 import dagster as dg
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 
 from cdc_assets.changes.alerting import Finding, Kind
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import CdcError, TransientError, UnreachableError
+from cdc_assets.errors import CdcError, TransientError, UnreachableError, message_of
 from cdc_assets.operate.alerts import AlertBook, News, Told, tell
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.findings import ALL, THE_LOOK, Checked, Look, of_problem
@@ -28,7 +27,6 @@ from cdc_assets.operate.numbers import read_numbers
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.operate.unsent import Resent, Unsent
 from cdc_assets.operate.webhook import beat
-from cdc_assets.orchestration.failing import message_of
 from cdc_assets.orchestration.keys import CHECK_MATCHES, CHECK_OFFSETS, named, table_key
 from cdc_assets.registry import Registry, TableEntry
 
@@ -175,18 +173,17 @@ def _newest(
     for start in range(0, len(keys), _AT_ONCE):
         found = storage.get_latest_asset_check_execution_by_key(keys[start : start + _AT_ONCE])
         for key, record in found.items():
-            outcome = _outcome(record)
+            outcome = _outcome(record.event)
             if outcome[0] is None:
                 before = storage.get_asset_check_execution_history(key, limit=_BEFORE)
-                outcome = next(
-                    (each for each in map(_outcome, before) if each[0] is not None), outcome
-                )
+                outcomes = (_outcome(each.event) for each in before)
+                outcome = next((each for each in outcomes if each[0] is not None), outcome)
             yield key, outcome
 
 
-def _outcome(record: AssetCheckExecutionRecord) -> Outcome:
+def _outcome(entry: dg.EventLogEntry | None) -> Outcome:
     """Returns whether a check was red and its words; None for one that is under way, too."""
-    event = record.event.dagster_event if record.event else None
+    event = entry.dagster_event if entry else None
     found = event.event_specific_data if event else None
     if not isinstance(found, dg.AssetCheckEvaluation):
         return None, ""

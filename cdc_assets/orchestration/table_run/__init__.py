@@ -1,17 +1,13 @@
 """Merges one table in a run: the work of materializing its asset.
 
-- `run` takes the table's turns and shows failures, as the run's `intention` and people's `wishes`
-  demand.
-- `one_turn` and `turn_by_turn` are the two ways of a run: until the table has caught up, or as
-  long as the run stays. Both go through `beginning` (with `renamed`) and `draining`; one turn may
-  be `replaying`.
-- `batch_report`, `events`, `step_checks` and `failure_record` show and record the outcome.
-- `step` holds what all of them share.
+- `run` takes the table's turns: one, or turn after turn as long as the run stays.
+- `batches` merges in a turn: the next batches, hours once more, the rows of a renamed table.
+- `report` shows and records the outcome: events, checks, failures.
+- `step` holds what all of them share, and reads the run's intention and the table's directives.
 """
 
-from cdc_assets.orchestration.table_run.events import Event
-from cdc_assets.orchestration.table_run.intention import Intention, intention_of
+from cdc_assets.orchestration.table_run.report import Event
 from cdc_assets.orchestration.table_run.run import TableRun
-from cdc_assets.orchestration.table_run.step import OnBatch
+from cdc_assets.orchestration.table_run.step import Intention, OnBatch, intention_of
 
 __all__ = ["Event", "Intention", "OnBatch", "TableRun", "intention_of"]

@@ -1,7 +1,7 @@
-"""Holds what all parts of a table's work share: its present entry, its turn, its services.
+"""Holds the facts that all parts of a table's step share: its entry, its turn, its services.
 
-Two things change while a step runs, so that its parts ask for them at each use. `TableStep.entry`
-is replaced when the table was renamed at its source. `TableStep.services` are those of the place
+Two facts change while a step runs, so that its parts read them at each use. `TableStep.entry` is
+replaced when the table was renamed at its source. `TableStep.services` are those of the worker slot
 in which the table has its turn, and a spare set between its turns.
 """
 
@@ -11,19 +11,23 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import dagster as dg
 
+from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig, SourceConfig
+from cdc_assets.desired import NOTHING, Desired
+from cdc_assets.errors import HeldError
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.operate.services import Services
+from cdc_assets.operate.states import held_words
 from cdc_assets.operate.survey import TableSurvey, survey
-from cdc_assets.orchestration.places import Place
-from cdc_assets.orchestration.staying import turns_of
-from cdc_assets.orchestration.table_run.intention import Intention, intention_of
-from cdc_assets.orchestration.turns import Turn, Turns
+from cdc_assets.orchestration.hand_over import scheduler_of
+from cdc_assets.orchestration.keys import REPLAY, TAG_MODE, TAIL
+from cdc_assets.orchestration.scheduler import TableScheduler, Turn, WorkerSlot
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
@@ -32,6 +36,104 @@ if TYPE_CHECKING:
     from cdc_assets.orchestration.resources import ReplicationSpark
 
 OnBatch = Callable[["BatchResult"], None]
+
+BACKFILL_TAG: Final = "dagster/backfill"
+RANGE_TAG: Final = "dagster/asset_partition_range_start"
+
+LOOK_SECONDS: Final = 2.0
+"""How often a long turn reads the table's directives."""
+YIELD_SECONDS: Final = 0.5
+"""How often a table that waits for another writer's publish reads its directives."""
+
+
+class Intention(Enum):
+    """The reason why a run was started, which decides what it merges.
+
+    Attributes:
+        TAIL: a sensor or a command started the run. It merges from the committed offsets to the end
+            of the log, hour by hour, until caught up or out of time. In a run with other tables,
+            only up to the log's end at the start of the turn, so that no busy table keeps the
+            others waiting; with other tables of its topic, only as far as these have read, see
+            `cdc_assets.merge.intake.shared_reading`. A run of a sensor stays: a table has turn
+            after turn in it, see `cdc_assets.orchestration.scheduler`.
+        REPLAY: a backfill, or a range of partitions. The run merges the chosen hours once more,
+            then those of their records that were not merged yet.
+        BY_HAND: a person chose one partition. The run merges like a tail; if that hour is over and
+            held nothing new, it replays the hour.
+    """
+
+    TAIL = auto()
+    REPLAY = auto()
+    BY_HAND = auto()
+
+
+def intention_of(run: dg.DagsterRun) -> Intention:
+    """Reads the intention from a run's tags; an explicit tag wins."""
+    mode = run.tags.get(TAG_MODE)
+    if mode == TAIL:
+        return Intention.TAIL
+    if mode == REPLAY or BACKFILL_TAG in run.tags or RANGE_TAG in run.tags:
+        return Intention.REPLAY
+    return Intention.BY_HAND
+
+
+class DirectiveWatch:
+    """Reads the directives for one table while a run merges it, rarely enough to be cheap.
+
+    Nothing is merged into a table that people hold (paused or dropped): a tail leaves it, before
+    its next batch at the latest; the others fail, and say how to resume the table. A writer that
+    leases the table to publish has it wait before its next turn, and end its turn before its next
+    batch.
+
+    Args:
+        services: the services that store the directives.
+        table: the table.
+    """
+
+    def __init__(self, services: Services, table: TableName) -> None:
+        self._services, self._table = services, table
+        self._found: Desired = NOTHING
+        self._looked = float("-inf")
+
+    def wait_for_publish(self, scheduler: TableScheduler) -> None:
+        """Waits as long as another writer leases the table for a publish of its own.
+
+        That is before a turn, not in it: other tables may use the slot. The lease expires within a
+        minute, unless it is renewed.
+        """
+        while self._read().yields is not None and not scheduler.is_over:
+            time.sleep(YIELD_SECONDS)
+
+    def hold(self, intention: Intention) -> str:
+        """Says why people hold the table; empty if they do not.
+
+        Raises:
+            HeldError: if they do, and a person has asked for this very run.
+        """
+        said = held_words(self._table, self._read(LOOK_SECONDS))
+        if said and intention is not Intention.TAIL:
+            what, _, remedy = said.partition(" → ")
+            raise HeldError(what, where=f"table={self._table}", remedy=remedy)
+        return said
+
+    def is_released(self) -> bool:
+        """Returns whether people no longer hold the table; may be called in another thread."""
+        return self._services.desired.of(self._table).held is None
+
+    @property
+    def ends_turn(self) -> bool:
+        """Whether no further batch is wanted; False without a look soon after the last one."""
+        if time.monotonic() - self._looked < LOOK_SECONDS:
+            return False
+        found = self._read()
+        return found.held is not None or found.yields is not None
+
+    def _read(self, within: float = 0.0) -> Desired:
+        """Returns the directives as of ``within`` seconds ago at most."""
+        if time.monotonic() - self._looked >= within:
+            self._found = self._services.desired.of(self._table)
+            self._looked = time.monotonic()
+        return self._found
 
 
 @dataclass
@@ -44,7 +146,8 @@ class TableStep:
         entry: the table's present entry in the registry; another entry is of the same table.
         spark: the resource with the run's sessions.
         on_batch: receives each batch; a run that has it does not stay.
-        idle: a spare set of services, for brief use without a turn.
+        spare: a spare set of services, for brief use without a turn.
+        directives: the directives for the table.
     """
 
     context: dg.AssetExecutionContext
@@ -52,18 +155,20 @@ class TableStep:
     entry: TableEntry
     spark: ReplicationSpark
     on_batch: OnBatch | None = None
-    idle: Services = field(init=False)
+    spare: Services = field(init=False)
+    directives: DirectiveWatch = field(init=False)
     _turn: Turn | None = field(default=None, init=False)
     _deadline: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
-        self.idle = Services(self.config)
+        self.spare = Services(self.config)
+        self.directives = DirectiveWatch(self.spare, self.entry.table)
 
     # ── the run ──────────────────────────────────────────────────────────────────────────
 
     @property
     def name(self) -> str:
-        """The table's name among the turns; the step's name, as the table's own may change."""
+        """The table's name in the scheduler: the step's, as the table's own may change."""
         return self.context.op_execution_context.op.name
 
     @property
@@ -77,37 +182,38 @@ class TableStep:
         return tuple(HourWindow.from_key(key) for key in self.context.partition_keys)
 
     @cached_property
-    def turns(self) -> Turns:
-        """The turns of the run's tables."""
-        return turns_of(self.context, self.config, self.spark, may_stay=self.on_batch is None)
+    def scheduler(self) -> TableScheduler:
+        """The scheduler of the run's tables."""
+        may_stay = self.on_batch is None
+        return scheduler_of(self.context, self.config, self.spark, may_stay=may_stay)
 
     # ── the table's turn ─────────────────────────────────────────────────────────────────
 
     @contextmanager
     def turn(self) -> Iterator[Turn]:
-        """Waits for a turn, and yields it: a place to work, and limited time.
+        """Waits for a turn, and yields it: a worker slot, and limited time.
 
         Raises:
-            RunIsOverError: if the run is told to stop before.
+            RunIsOverError: if the run is stopped before.
         """
-        with self.turns.turn(self.name, self.entry) as turn:
+        with self.scheduler.turn(self.name, self.entry) as turn:
             self._turn, self._deadline = turn, time.monotonic() + self.source.batch.drain_seconds
             try:
                 yield turn
             except Exception:
-                turn.place.forget()  # the session may be what failed; the next turn opens another
+                turn.slot.forget()  # the session may be what failed; the next turn opens another
                 raise
             finally:
                 self._turn = None
 
     def leave(self) -> None:
         """Leaves the run: the table has no more turns."""
-        self.turns.leave(self.name, self.entry)
+        self.scheduler.leave(self.name, self.entry)
 
     @property
-    def place(self) -> Place:
-        """The place of the present turn."""
-        return self._now.place
+    def slot(self) -> WorkerSlot:
+        """The worker slot of the present turn."""
+        return self._now.slot
 
     @property
     def readings(self) -> SharedReadings:
@@ -130,8 +236,8 @@ class TableStep:
 
     @property
     def services(self) -> Services:
-        """The place's services; without a turn, the spare set."""
-        return self._turn.place.services if self._turn else self.idle
+        """The slot's services; without a turn, the spare set."""
+        return self._turn.slot.services if self._turn else self.spare
 
     @property
     def source(self) -> SourceConfig:

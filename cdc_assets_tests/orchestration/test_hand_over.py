@@ -9,9 +9,9 @@ import dagster as dg
 import pytest
 
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.orchestration.hand_over import scheduler_of
 from cdc_assets.orchestration.keys import TAG_TOPIC
 from cdc_assets.orchestration.resources import spark_resource
-from cdc_assets.orchestration.staying import turns_of
 from cdc_assets_tests.world import write_config
 
 pytestmark = pytest.mark.unit
@@ -34,8 +34,8 @@ def table(name: str) -> dg.AssetsDefinition:
 
     def work(context: dg.AssetExecutionContext) -> Iterator[object]:
         (config,) = CONFIGS
-        turns = turns_of(context, config, spark_resource(config), may_stay=False)
-        ALONE.append(turns.is_alone(name))
+        scheduler = scheduler_of(context, config, spark_resource(config), may_stay=False)
+        ALONE.append(scheduler.is_alone(name))
         if name == "a" and context.run.parent_run_id is None:
             raise dg.Failure("no", allow_retries=False)
         yield dg.MaterializeResult()

@@ -16,8 +16,14 @@ from cdc_assets.changes.offsets import OffsetVector, total_length
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config import RunsConfig
 from cdc_assets.errors import UnreachableError
-from cdc_assets.orchestration.places import Place
-from cdc_assets.orchestration.turns import Ends, RunIsOverError, Stay, Turn, Turns
+from cdc_assets.orchestration.scheduler import (
+    Ends,
+    RunIsOverError,
+    StayConditions,
+    TableScheduler,
+    Turn,
+    WorkerSlot,
+)
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.waiting import until
 
@@ -36,6 +42,10 @@ class Spot:
         self.forgotten = True
 
 
+def new_slot() -> WorkerSlot:
+    return cast("WorkerSlot", Spot())
+
+
 def entry(table: str) -> TableEntry:
     name = TableName("shop", "public", table)
     return TableEntry(name, table, LakeName("shop", table), datetime.now(UTC))
@@ -45,7 +55,7 @@ def entry(table: str) -> TableEntry:
 class Group:
     """A run's tables, each in a thread; ``begun``: who has a turn now, in the order they came."""
 
-    turns: Turns
+    scheduler: TableScheduler
     begun: list[str] = field(default_factory=list[str])
     may_end: dict[str, threading.Event] = field(default_factory=dict[str, threading.Event])
     threads: list[threading.Thread] = field(default_factory=list[threading.Thread])
@@ -57,13 +67,15 @@ class Group:
             self.may_end[table] = threading.Event()
             thread = threading.Thread(target=self._turn, args=(table,), daemon=True)
             self.threads.append(thread)
-            queued = self.turns.queued
+            queued = self.scheduler.queued
             thread.start()
-            until(lambda t=table, q=queued: t in self.begun or self.turns.queued > q or self.over)
+            until(
+                lambda t=table, q=queued: t in self.begun or self.scheduler.queued > q or self.over
+            )
 
     def _turn(self, table: str) -> None:
         try:
-            with self.turns.turn(table, entry(table)) as turn:
+            with self.scheduler.turn(table, entry(table)) as turn:
                 self.taken[table] = turn
                 self.begun.append(table)
                 assert self.may_end[table].wait(20)
@@ -86,7 +98,7 @@ class Group:
 
 @contextmanager
 def group(topics: dict[str, str], places: int) -> Iterator[Group]:
-    made = Group(Turns(topics, lambda: cast("Place", Spot()), places, None))
+    made = Group(TableScheduler(topics, new_slot, places, None))
     yield made
     made.join()
 
@@ -97,8 +109,8 @@ def test_so_many_tables_work_as_there_are_places_and_the_others_wait_in_order() 
         assert run.begun == ["a", "b"]
         run.end("b")
         run.wait_for("a", "b", "c")
-        assert run.taken["c"].place is run.taken["b"].place
-        assert run.taken["c"].place is not run.taken["a"].place
+        assert run.taken["c"].slot is run.taken["b"].slot
+        assert run.taken["c"].slot is not run.taken["a"].slot
         run.end("a")
         run.wait_for("a", "b", "c", "d")
 
@@ -109,7 +121,7 @@ def test_tables_of_a_topic_take_turns_in_one_place_and_share_what_is_read() -> N
         assert run.begun == ["a", "c"]
         run.end("a")
         run.wait_for("a", "b", "c")
-        assert run.taken["a"].place is run.taken["b"].place
+        assert run.taken["a"].slot is run.taken["b"].slot
         assert run.taken["a"].readings is run.taken["b"].readings
         assert run.taken["c"].readings is not run.taken["a"].readings
 
@@ -119,7 +131,7 @@ def test_none_has_a_second_turn_before_each_of_its_topic_has_had_one() -> None:
         run.start("a")
         first = run.taken["a"].readings
         run.end("a")
-        until(lambda: run.turns.free == 1)
+        until(lambda: run.scheduler.free == 1)
         run.start("a")
         assert run.begun == ["a"]
         run.start("b")
@@ -131,56 +143,56 @@ def test_none_has_a_second_turn_before_each_of_its_topic_has_had_one() -> None:
 
 
 def test_a_turn_that_failed_is_had_again_in_the_same_round() -> None:
-    turns = Turns({"a": "t", "b": "t"}, lambda: cast("Place", Spot()), 1, None)
+    scheduler = TableScheduler({"a": "t", "b": "t"}, new_slot, 1, None)
     seen: list[Turn] = []
 
     def fails() -> None:
-        with turns.turn("a", entry("a")) as turn:
+        with scheduler.turn("a", entry("a")) as turn:
             seen.append(turn)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fails()
-    with turns.turn("a", entry("a")) as turn:
+    with scheduler.turn("a", entry("a")) as turn:
         assert turn.readings is seen[0].readings
 
 
 def test_who_leaves_is_not_waited_for() -> None:
-    turns = Turns({"a": "t", "b": "t"}, lambda: cast("Place", Spot()), 1, None)
-    with turns.turn("a", entry("a")) as turn:
+    scheduler = TableScheduler({"a": "t", "b": "t"}, new_slot, 1, None)
+    with scheduler.turn("a", entry("a")) as turn:
         first = turn.readings
-    turns.leave("b", entry("b"))
-    with turns.turn("a", entry("a")) as turn:
+    scheduler.leave("b", entry("b"))
+    with scheduler.turn("a", entry("a")) as turn:
         assert turn.readings is not first
 
 
 def test_who_has_left_waits_for_no_turn() -> None:
-    turns = Turns({"a": "t"}, lambda: cast("Place", Spot()), 1, None)
-    turns.leave("a", entry("a"))
-    with pytest.raises(RunIsOverError), turns.turn("a", entry("a")):
+    scheduler = TableScheduler({"a": "t"}, new_slot, 1, None)
+    scheduler.leave("a", entry("a"))
+    with pytest.raises(RunIsOverError), scheduler.turn("a", entry("a")):
         pass
 
 
 def test_who_waits_for_a_turn_is_told_when_the_run_stops() -> None:
     with group({t: t for t in "ab"}, 1) as run:
         run.start("a", "b")
-        run.turns.stop()
+        run.scheduler.stop()
         until(lambda: run.over == ["b"])
-        with pytest.raises(RunIsOverError), run.turns.turn("a", entry("a")):
+        with pytest.raises(RunIsOverError), run.scheduler.turn("a", entry("a")):
             pass
 
 
 def test_places_are_given_back_in_the_end() -> None:
     made: list[Spot] = []
 
-    def place() -> Place:
+    def place() -> WorkerSlot:
         made.append(Spot())
-        return cast("Place", made[-1])
+        return cast("WorkerSlot", made[-1])
 
-    turns = Turns({"a": "a"}, place, 3, None)
-    with turns.turn("a", entry("a")):
+    scheduler = TableScheduler({"a": "a"}, place, 3, None)
+    with scheduler.turn("a", entry("a")):
         pass
-    turns.close()
+    scheduler.close()
     assert [each.forgotten for each in made] == [True]
 
 
@@ -202,15 +214,20 @@ class Log:
             raise UnreachableError("no answer", where="Kafka", remedy="start it")
         return {t: OffsetVector.of({0: self.ends[t]}) for t in topics if t in self.ends}
 
-    def turns(self, runs: RunsConfig, *tables: str) -> Turns:
-        stay = Stay(runs, self.look, lambda: self.wanted)
-        return Turns({t: t for t in tables}, lambda: cast("Place", Spot()), 2, stay)
+    def scheduler(self, runs: RunsConfig, *tables: str) -> TableScheduler:
+        stay = StayConditions(runs, self.look, lambda: self.wanted)
+        return TableScheduler({t: t for t in tables}, new_slot, 2, stay)
 
 
 def rests(
-    turns: Turns, table: str, committed: int, runs: RunsConfig = SOON, *, topic: str | None = None
+    scheduler: TableScheduler,
+    table: str,
+    committed: int,
+    runs: RunsConfig = SOON,
+    *,
+    topic: str | None = None,
 ) -> Ends | None:
-    with turns.turn(table, entry(table)):
+    with scheduler.turn(table, entry(table)):
         pass
     done, topic = OffsetVector.of({0: committed}), topic or table
     pace = runs.pace(SloTarget(95, 300, 24), 1)
@@ -218,15 +235,15 @@ def rests(
     def due_in(ends: Ends, rested: float) -> float | None:
         return runs.wait(total_length(done.ranges_to(ends[topic])), rested, pace)
 
-    return turns.rest(table, [topic], due_in)
+    return scheduler.wait_idle(table, [topic], due_in)
 
 
 def test_a_table_rests_until_its_topic_has_more() -> None:
     log = Log({"a": 5, "b": 7})
-    turns = log.turns(SOON, "a", "b")
+    scheduler = log.scheduler(SOON, "a", "b")
     found: dict[str, Ends | None] = {}
     threads = [
-        threading.Thread(target=lambda t=t: found.update({t: rests(turns, t, log.ends[t])}))
+        threading.Thread(target=lambda t=t: found.update({t: rests(scheduler, t, log.ends[t])}))
         for t in "ab"
     ]
     for thread in threads:
@@ -236,25 +253,25 @@ def test_a_table_rests_until_its_topic_has_more() -> None:
     log.ends["b"] = 8
     threads[1].join(20)
     assert found == {"b": {t: OffsetVector.of({0: log.ends[t]}) for t in "ab"}}
-    turns.end()
+    scheduler.end()
     threads[0].join(20)
     assert found["a"] is None
 
 
 def test_a_run_that_ends_waits_for_no_table_that_has_not_come() -> None:
-    stay = Stay(SOON, Log({"t": 5}).look, lambda: False)
-    turns = Turns({"a": "t", "b": "t"}, lambda: cast("Place", Spot()), 2, stay)
+    stay = StayConditions(SOON, Log({"t": 5}).look, lambda: False)
+    scheduler = TableScheduler({"a": "t", "b": "t"}, new_slot, 2, stay)
     had: list[str] = []
 
     def turn(table: str) -> None:
-        with turns.turn(table, entry(table)):
+        with scheduler.turn(table, entry(table)):
             had.append(table)
 
     turn("a")
     waiting = threading.Thread(target=turn, args=("a",), daemon=True)
     waiting.start()
-    until(lambda: turns.queued == 1)
-    turns.end()
+    until(lambda: scheduler.queued == 1)
+    scheduler.end()
     waiting.join(20)
     assert had == ["a", "a"]
     turn("a")
@@ -268,32 +285,32 @@ def test_a_run_that_ends_waits_for_no_table_that_has_not_come() -> None:
     ids=["idle", "age"],
 )
 def test_a_run_is_over_once_it_was_idle_or_is_old(runs: RunsConfig) -> None:
-    assert rests(Log({"a": 5}).turns(runs, "a"), "a", 5) is None
+    assert rests(Log({"a": 5}).scheduler(runs, "a"), "a", 5) is None
 
 
 def test_a_run_is_over_for_another_ones_sake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdc_assets.orchestration.turns.WANTED_SECONDS", 0.0)
-    assert rests(Log({"a": 5}, wanted=True).turns(SOON, "a"), "a", 5) is None
+    monkeypatch.setattr("cdc_assets.orchestration.scheduler.HAND_OVER_SECONDS", 0.0)
+    assert rests(Log({"a": 5}, wanted=True).scheduler(SOON, "a"), "a", 5) is None
 
 
 def test_a_run_is_over_once_a_table_that_was_let_go_is_wanted_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("cdc_assets.orchestration.turns.WANTED_SECONDS", 0.0)
+    monkeypatch.setattr("cdc_assets.orchestration.scheduler.HAND_OVER_SECONDS", 0.0)
     asked: list[bool] = []
 
     def is_back() -> bool:
         asked.append(len(asked) == 3)
         return asked[-1]
 
-    turns = Log({"a": 5}).turns(SOON, "a", "b")
-    turns.let_go(is_back)
-    assert rests(turns, "a", 5) is None
+    scheduler = Log({"a": 5}).scheduler(SOON, "a", "b")
+    scheduler.on_released(is_back)
+    assert rests(scheduler, "a", 5) is None
     assert asked == [False, False, False, True], "it stays until then"
 
 
 def test_a_run_is_over_when_kafka_does_not_answer() -> None:
-    assert rests(Log({"a": 5}, is_down=True).turns(SOON, "a"), "a", 5) is None
+    assert rests(Log({"a": 5}, is_down=True).scheduler(SOON, "a"), "a", 5) is None
 
 
 def test_a_few_changes_wait_and_many_do_not() -> None:
@@ -330,57 +347,57 @@ def test_a_run_stays_while_changes_wait_for_their_turn() -> None:
     now = [100.0]
     log = Log({"a": 6})
     runs = SOON.model_copy(update={"every_seconds": 75.0, "idle_seconds": 60.0})
-    stay = Stay(runs, log.look, lambda: False)
-    turns = Turns({"a": "a"}, lambda: cast("Place", Spot()), 1, stay, clock=lambda: now[0])
+    stay = StayConditions(runs, log.look, lambda: False)
+    scheduler = TableScheduler({"a": "a"}, new_slot, 1, stay, clock=lambda: now[0])
     found: list[Ends | None] = []
-    thread = threading.Thread(target=lambda: found.append(rests(turns, "a", 5, runs)))
+    thread = threading.Thread(target=lambda: found.append(rests(scheduler, "a", 5, runs)))
     thread.start()
     for now[0] in (150.0, 174.0):
         looks = len(log.asked)
         until(lambda looks=looks: len(log.asked) > looks + 1)
-        assert turns.stays, now
+        assert scheduler.stays, now
     now[0] = 175.0
     thread.join(20)
     assert found == [{"a": OffsetVector.of({0: 6})}]
-    turns.stop()
+    scheduler.stop()
 
 
 def test_tables_of_one_topic_are_due_together() -> None:
     now = [100.0]
     log = Log({"t": 6})
     slow = SOON.model_copy(update={"every_seconds": 75.0})
-    stay = Stay(slow, log.look, lambda: False)
+    stay = StayConditions(slow, log.look, lambda: False)
     both = {"a": "t", "b": "t"}
-    turns = Turns(both, lambda: cast("Place", Spot()), 1, stay, clock=lambda: now[0])
+    scheduler = TableScheduler(both, new_slot, 1, stay, clock=lambda: now[0])
     found: dict[str, Ends | None] = {}
 
     def rest(table: str, every_seconds: float) -> None:
         runs = slow.model_copy(update={"every_seconds": every_seconds})
-        found[table] = rests(turns, table, 5, runs, topic="t")
+        found[table] = rests(scheduler, table, 5, runs, topic="t")
 
     threads = [threading.Thread(target=rest, args=each) for each in (("a", 6.0), ("b", 75.0))]
     for each in threads:
         each.start()
-    until(lambda: turns.resting == len(both))
+    until(lambda: scheduler.idle == len(both))
     now[0] = 106.0
     for each in threads:
         each.join(20)
     assert found == {table: {"t": OffsetVector.of({0: 6})} for table in both}
-    turns.stop()
+    scheduler.stop()
 
 
 def test_a_table_that_rests_is_told_for_how_long() -> None:
     now = [100.0]
     log = Log({"a": 6})
     runs = SOON.model_copy(update={"every_seconds": 5.0})
-    stay = Stay(runs, log.look, lambda: False)
-    turns = Turns({"a": "a"}, lambda: cast("Place", Spot()), 1, stay, clock=lambda: now[0])
+    stay = StayConditions(runs, log.look, lambda: False)
+    scheduler = TableScheduler({"a": "a"}, new_slot, 1, stay, clock=lambda: now[0])
     found: list[Ends | None] = []
-    thread = threading.Thread(target=lambda: found.append(rests(turns, "a", 5, runs)))
+    thread = threading.Thread(target=lambda: found.append(rests(scheduler, "a", 5, runs)))
     thread.start()
     until(lambda: len(log.asked) > 1)
     assert found == []
     now[0] = 105.0
     thread.join(20)
     assert found == [{"a": OffsetVector.of({0: 6})}]
-    turns.stop()
+    scheduler.stop()

@@ -1,4 +1,4 @@
-"""Creates the turns of a run's tables; decides when a run that stays makes room for others."""
+"""Creates the scheduler of a run's tables; decides when the run hands over to another run."""
 
 from __future__ import annotations
 
@@ -21,26 +21,24 @@ from cdc_assets.orchestration.keys import (
     VERIFY,
     names_in,
 )
-from cdc_assets.orchestration.places import Place
-from cdc_assets.orchestration.turns import Stay, Turns
+from cdc_assets.orchestration.scheduler import StayConditions, TableScheduler, WorkerSlot
 
 if TYPE_CHECKING:
-    from cdc_assets.merge.intake.witnesses import Witnesses
     from cdc_assets.orchestration.resources import ReplicationSpark
 
 LINGER: Final = timedelta(seconds=5)
 """How long a run stays after its hour, for records of that hour that are still on their way."""
 
 
-def turns_of(
+def scheduler_of(
     context: dg.AssetExecutionContext,
     config: ReplicationConfig,
     spark: ReplicationSpark,
     *,
     may_stay: bool,
     clock: Clock = utc_now,
-) -> Turns:
-    """Returns the turns of the run; the first step that calls this creates them.
+) -> TableScheduler:
+    """Returns the scheduler of the run; the first step that calls this creates it.
 
     A run that was started again from a failure has only some of its job's steps.
 
@@ -48,41 +46,42 @@ def turns_of(
     other, the first would keep all others waiting.
     """
 
-    def make(is_side_by_side: bool) -> Turns:
+    def make(is_side_by_side: bool) -> TableScheduler:
+        from cdc_assets.merge.intake.witnesses import Witnesses
+
         stays = is_side_by_side and may_stay and context.run.tags.get(TAG_MODE) == TAIL
         stays = stays and config.runs.idle_seconds > 0
-        stay = _stay(context, config, clock) if stays else None
+        stay = _stay_conditions(context, config, clock) if stays else None
         nodes = context.op_execution_context.job_def.nodes
         steps = frozenset(context.run.step_keys_to_execute or (node.name for node in nodes))
         topics = {
             node.name: node.tags.get(TAG_TOPIC, node.name) for node in nodes if node.name in steps
         }
-        places = config.spark.tables_at_once if is_side_by_side else 1
-        witnesses = _witnesses(config)
-        return Turns(topics, lambda: Place(config, spark.new_session, witnesses), places, stay)
+        max_slots = config.spark.tables_at_once if is_side_by_side else 1
+        # Shared by all slots: a table's next batch may use another slot.
+        witnesses = Witnesses(Deliveries(config))
 
-    return spark.turns(make)
+        def new_slot() -> WorkerSlot:
+            return WorkerSlot(config, spark.new_session, witnesses)
 
+        return TableScheduler(topics, new_slot, max_slots, stay)
 
-def _witnesses(config: ReplicationConfig) -> Witnesses:
-    """Returns the witnesses that all places share: a table's next batch may use another place."""
-    from cdc_assets.merge.intake.witnesses import Witnesses
-
-    return Witnesses(Deliveries(config))
+    return spark.scheduler(make)
 
 
-def _stay(context: dg.AssetExecutionContext, config: ReplicationConfig, clock: Clock) -> Stay:
+def _stay_conditions(
+    context: dg.AssetExecutionContext, config: ReplicationConfig, clock: Clock
+) -> StayConditions:
     window = HourWindow.from_key(context.partition_keys[-1])
     instance, run = context.instance, context.run
-    look = TopicEnds(Services(config).log)
 
-    def is_wanted() -> bool:
-        return clock() >= window.end + LINGER or gives_way(instance, run)
+    def must_end() -> bool:
+        return clock() >= window.end + LINGER or must_hand_over(instance, run)
 
-    return Stay(config.runs, look, is_wanted)
+    return StayConditions(config.runs, TopicEnds(Services(config).log), must_end)
 
 
-def gives_way(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+def must_hand_over(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     """Returns whether a run has to end for another run's sake.
 
     That is so if it was asked to hand over, if another run shares one of its tables, or if another
