@@ -11,7 +11,7 @@ import pytest
 
 from cdc_assets.changes.names import LakeName, Shard, TableName
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.changes.renamed import Renamed
+from cdc_assets.changes.renamed import RenamedTable
 from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.files import take_lock
 from cdc_assets.operate.failure_book import FailureBook
@@ -214,7 +214,7 @@ def test_a_lock_that_nobody_lets_go_is_given_up_and_named(tmp_path, monkeypatch)
 @pytest.mark.unit
 def test_what_nobody_finds_out_again_is_in_the_document():
     end = OffsetVector.of({0: 7})
-    renamed = Renamed("public", "b", "s.public.b", "s.public.a", end, "former topic")
+    renamed = RenamedTable("public", "b", "s.public.b", "s.public.a", end, "former topic")
     undelivered = Dropped(THEN, place="0/16B3748", waits_for="slot s has confirmed 0/16B3748")
     made = Registry.of([
         replace(entry("a"), renamed=renamed),
@@ -227,9 +227,9 @@ def test_what_nobody_finds_out_again_is_in_the_document():
 @pytest.mark.unit
 def test_documents_of_an_earlier_version_are_read():
     end = OffsetVector.of({0: 7})
-    renamed = Renamed("public", "b", "s.public.b", "s.public.a", end)
+    renamed = RenamedTable("public", "b", "s.public.b", "s.public.a", end)
     assert "topic_id" not in renamed.to_dict()
-    assert Renamed.of_dict(renamed.to_dict()) == renamed
+    assert RenamedTable.of_dict(renamed.to_dict()) == renamed
 
 
 @pytest.mark.unit

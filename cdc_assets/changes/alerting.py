@@ -32,7 +32,7 @@ NAMED: Final = 20
 """The most members named in a message; the others are counted."""
 
 
-class Kind(StrEnum):
+class AlertKind(StrEnum):
     """A kind of finding."""
 
     TABLE_FAILED = "table_failed"
@@ -58,7 +58,7 @@ class Change(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AlertFinding:
     """Something that is wrong.
 
     Attributes:
@@ -69,7 +69,7 @@ class Finding:
         after: how long it must last before it is reported.
     """
 
-    kind: Kind
+    kind: AlertKind
     source: str
     member: str
     words: str
@@ -117,9 +117,9 @@ class Group:
     over: tuple[str, ...] = ()
 
 
-Key = tuple[Kind, str]
+Key = tuple[AlertKind, str]
 Known = Mapping[Key, Group]
-Judged = Callable[[Kind, str, str], bool]
+Judged = Callable[[AlertKind, str, str], bool]
 """Whether a look could see that a member of a kind and source is over."""
 
 
@@ -136,7 +136,7 @@ class Message:
         after: the state of the group once this message is sent.
     """
 
-    kind: Kind
+    kind: AlertKind
     source: str
     change: Change
     begun: datetime
@@ -152,7 +152,7 @@ class Message:
 
 
 def looked(
-    known: Known, found: Iterable[Finding], judged: Judged, now: datetime
+    known: Known, found: Iterable[AlertFinding], judged: Judged, now: datetime
 ) -> dict[Key, Group]:
     """Returns the state after a look, before any of it is reported.
 
@@ -162,7 +162,7 @@ def looked(
         judged: returns whether a member that was not found is known to be absent.
         now: aware.
     """
-    there: dict[Key, dict[str, Finding]] = {}
+    there: dict[Key, dict[str, AlertFinding]] = {}
     for each in found:
         there.setdefault((each.kind, each.source), {})[each.member] = each
     after = {
@@ -194,7 +194,7 @@ def messages(known: Known, now: datetime) -> Iterator[Message]:
 
 
 def _looked(
-    group: Group, found: Mapping[str, Finding], now: datetime, is_judged: Callable[[str], bool]
+    group: Group, found: Mapping[str, AlertFinding], now: datetime, is_judged: Callable[[str], bool]
 ) -> Group:
     """Updates a group with the findings; a member that cannot be judged stays as it was found."""
     members = {
@@ -215,7 +215,7 @@ def _looked(
     return replace(group, members=members, over=tuple(dict.fromkeys(over)))
 
 
-def _again(known: Member | None, found: Finding, now: datetime, *, told: bool) -> Member:
+def _again(known: Member | None, found: AlertFinding, now: datetime, *, told: bool) -> Member:
     """Returns a member that was found; ``told``: no message has said yet that it was over."""
     if known is None:
         return Member(now, found.words, told, after=found.after)

@@ -11,7 +11,7 @@ from cdc_assets.changes.offsets import OffsetVector
 
 
 @dataclass(frozen=True, slots=True)
-class Renamed:
+class RenamedTable:
     """A table whose name at its source has changed since it was first seen.
 
     Attributes:
@@ -37,7 +37,7 @@ class Renamed:
         return {**said, "topic_id": self.topic_id} if self.topic_id else said
 
     @classmethod
-    def of_dict(cls, said: Mapping[str, Any]) -> Renamed:
+    def of_dict(cls, said: Mapping[str, Any]) -> RenamedTable:
         """Reads what `to_dict` returned."""
         end = OffsetVector.from_json(said["end"])
         topic_id = said.get("topic_id", "")
@@ -48,6 +48,6 @@ class Renamed:
         return json.dumps(self.to_dict(), separators=(",", ":"), sort_keys=True)
 
     @classmethod
-    def from_json(cls, text: str) -> Renamed:
+    def from_json(cls, text: str) -> RenamedTable:
         """Reads what `to_json` wrote."""
         return cls.of_dict(json.loads(text))

@@ -69,7 +69,7 @@ on after a restore, and Kafka's offsets never go back.
 """
 
 
-class Placed(NamedTuple):
+class NumberingPlace(NamedTuple):
     """A record's place in the numbering.
 
     Attributes:
@@ -108,7 +108,7 @@ class Restart:
     after: Commit
     after_ms: int
 
-    def has_begun(self, record: Placed) -> bool:
+    def has_begun(self, record: NumberingPlace) -> bool:
         """Returns whether a record of either numbering belongs to the one after the restart.
 
         Old commits above ``after`` are not newer than ``before_ms``, and new ones below it are
@@ -154,7 +154,7 @@ def _time(told_ms: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class MergedState:
     """The state merged before a batch, as far as restarts are concerned.
 
     Attributes:
@@ -178,7 +178,7 @@ class Seen:
     apart_ms: int = 0
 
 
-def witness(partition: int, records: Iterable[Placed], seen: Seen) -> Restart | None:
+def witness(partition: int, records: Iterable[NumberingPlace], seen: MergedState) -> Restart | None:
     """Returns the first record of a partition that contradicts those before it; None if none does.
 
     Args:
@@ -205,8 +205,8 @@ def witness(partition: int, records: Iterable[Placed], seen: Seen) -> Restart | 
 
 def _contradiction(
     partition: int,
-    record: Placed,
-    seen: Seen,
+    record: NumberingPlace,
+    seen: MergedState,
     highest: Commit | None,
     newest: int | None,
     truncated: Commit,
@@ -227,13 +227,15 @@ def _contradiction(
     return Restart(partition, record.offset, above, max(times), commit, told_ms)
 
 
-def _is_low(record: Placed, commit: Commit, highest: Commit, truncated: Commit) -> bool:
+def _is_low(record: NumberingPlace, commit: Commit, highest: Commit, truncated: Commit) -> bool:
     if record.floats:
         return record.is_overtaken or commit < truncated
     return record.may_witness and commit < highest
 
 
-def begin(partition: int, records: Sequence[Placed], accepted: Restart, seen: Seen) -> int | None:
+def begin(
+    partition: int, records: Sequence[NumberingPlace], accepted: Restart, seen: MergedState
+) -> int | None:
     """Returns the offset of a partition's first record in the numbering after a restart.
 
     A restart accepted in one partition says too little about another one that is read later: its

@@ -30,7 +30,7 @@ EPOCH_SECONDS: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Retention:
+class TopicRetention:
     """A topic's retention; None for ever, or if it only compacts.
 
     Attributes:
@@ -43,7 +43,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ReadingPace:
     """A partition's contents, reading progress and rate of new records.
 
     Attributes:
@@ -74,7 +74,10 @@ class Overtaking:
 
 
 def overtaking(
-    retention: Retention, oldest_unread: datetime | None, paces: Iterable[Pace], now: datetime
+    retention: TopicRetention,
+    oldest_unread: datetime | None,
+    paces: Iterable[ReadingPace],
+    now: datetime,
 ) -> Overtaking | None:
     """Returns when a topic's retention overtakes a table; None if never, or if unknown.
 
@@ -95,7 +98,7 @@ def overtaking(
 
 def paces(
     begin: OffsetVector, end: OffsetVector, position: OffsetVector, hour_ago: OffsetVector
-) -> tuple[Pace, ...]:
+) -> tuple[ReadingPace, ...]:
     """Returns the paces of the partitions that hold unread records.
 
     Args:
@@ -106,7 +109,7 @@ def paces(
     """
     first, came_from = begin.as_dict(), hour_ago.as_dict()
     return tuple(
-        Pace(
+        ReadingPace(
             first.get(each.partition, 0),
             each.end,
             each.start,
@@ -116,7 +119,7 @@ def paces(
     )
 
 
-def _by_size(pace: Pace, now: datetime) -> Overtaking | None:
+def _by_size(pace: ReadingPace, now: datetime) -> Overtaking | None:
     """Estimates only for a partition that has lost its beginning and still receives records."""
     if pace.begin == 0 or pace.per_second <= 0:
         return None

@@ -208,7 +208,7 @@ def evaluate_slo(
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class PublishPace:
     """The shortest time from a table's turn to its next one, in seconds, and the reason for it."""
 
     seconds: float
@@ -218,7 +218,7 @@ class Pace:
         return f"merged every {self.seconds:.3g} s: {self.why}"
 
 
-def pace_of(target: SloTarget, budget_left: float) -> Pace:
+def pace_of(target: SloTarget, budget_left: float) -> PublishPace:
     """Returns the pace that a target asks for.
 
     A change waits for one turn at most, and then for its batch. A quarter of the promised time
@@ -232,9 +232,9 @@ def pace_of(target: SloTarget, budget_left: float) -> Pace:
     most, left = target.within_seconds / _SHARE, min(1.0, max(0.0, budget_left))
     why = f"a quarter of {target.within_seconds:g} s"
     if left == 1 or most <= _LEAST_SECONDS:
-        return Pace(most, why)
+        return PublishPace(most, why)
     why = f"less than {why}, as {left:.0%} of the error budget is left"
-    return Pace(max(_LEAST_SECONDS, most * left), why)
+    return PublishPace(max(_LEAST_SECONDS, most * left), why)
 
 
 def burn_rate(

@@ -94,7 +94,7 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastSnapshot:
     """A snapshot.
 
     Attributes:
@@ -109,7 +109,7 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class SnapshotHistory:
     """The snapshots that a table still has.
 
     Attributes:
@@ -122,7 +122,7 @@ class History:
     """
 
     head: int | None
-    snapshots: Mapping[int, Past]
+    snapshots: Mapping[int, PastSnapshot]
     heads: Mapping[int, tuple[int, int | None]] = field(
         default_factory=dict[int, tuple[int, int | None]]
     )
@@ -157,7 +157,7 @@ class Figures:
     marked: int
     manifests: int
     metadata_bytes: int
-    history: History
+    history: SnapshotHistory
     dead_branches: tuple[str, ...] = ()
     undersized: int = 0
     undersized_bytes: int = 0
@@ -222,7 +222,7 @@ def tasks(figures: Figures, limits: Thresholds, now_ms: int) -> tuple[Task, ...]
     return tuple(task for task, is_needed in found if is_needed)
 
 
-def expirable(history: History, limits: Thresholds, now_ms: int) -> tuple[int, ...]:
+def expirable(history: SnapshotHistory, limits: Thresholds, now_ms: int) -> tuple[int, ...]:
     """Returns the snapshots that may expire, oldest first."""
     since = now_ms - _ms(limits.keep)
     line = dict.fromkeys(_line(history, history.head))
@@ -236,7 +236,7 @@ def expirable(history: History, limits: Thresholds, now_ms: int) -> tuple[int, .
     return tuple(each for _, each in sorted(gone))
 
 
-def _of_main(history: History, limits: Thresholds, since_ms: int) -> Iterator[int]:
+def _of_main(history: SnapshotHistory, limits: Thresholds, since_ms: int) -> Iterator[int]:
     """Yields snapshots from the head back, without a gap, as far as any is needed."""
     line = list(_line(history, history.head))
     named, publishes = set(history.named) & set(line), 0
@@ -254,7 +254,7 @@ def _of_main(history: History, limits: Thresholds, since_ms: int) -> Iterator[in
             return
 
 
-def _of_others(history: History, line: Collection[int]) -> Iterator[int]:
+def _of_others(history: SnapshotHistory, line: Collection[int]) -> Iterator[int]:
     """Yields the named snapshots, with the part of their line that ``main`` lacks."""
     for ref in (*history.refs, *history.named):
         for each in _line(history, ref):
@@ -263,13 +263,13 @@ def _of_others(history: History, line: Collection[int]) -> Iterator[int]:
                 break
 
 
-def _line(history: History, at: int | None) -> Iterator[int]:
+def _line(history: SnapshotHistory, at: int | None) -> Iterator[int]:
     while at is not None and (past := history.snapshots.get(at)) is not None:
         yield at
         at = past.parent
 
 
-def _is_worth_expiring(history: History, limits: Thresholds, now_ms: int) -> bool:
+def _is_worth_expiring(history: SnapshotHistory, limits: Thresholds, now_ms: int) -> bool:
     gone = expirable(history, limits, now_ms)
     if not gone:
         return False

@@ -41,7 +41,7 @@ MOMENTS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Moment(Generic[P]):
+class SourceMoment(Generic[P]):
     """Everything committed before ``at`` (the source's clock, aware) is before ``place``."""
 
     at: datetime
@@ -49,7 +49,7 @@ class Moment(Generic[P]):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen(Generic[P]):
+class SourceMemory(Generic[P]):
     """The remembered state of a source.
 
     Attributes:
@@ -58,7 +58,7 @@ class Seen(Generic[P]):
             again. While it still reports this place, the place belongs to the previous log.
     """
 
-    moments: tuple[Moment[P], ...] = ()
+    moments: tuple[SourceMoment[P], ...] = ()
     stale: P | None = None
 
 
@@ -75,8 +75,8 @@ class Witness:
 
 
 def delivered(
-    known: Seen[P], acknowledged: P | None, now: Moment[P]
-) -> tuple[Moment[P] | None, Seen[P]]:
+    known: SourceMemory[P], acknowledged: P | None, now: SourceMoment[P]
+) -> tuple[SourceMoment[P] | None, SourceMemory[P]]:
     """Returns the newest delivered moment, and the state to remember.
 
     Args:
@@ -92,14 +92,14 @@ def delivered(
     pairs = [(each.place, later.place) for each, later in pairwise(kept)]
     pairs += [(believed, now.place)] if believed is not None else []
     if not all(later.reaches(earlier) for earlier, later in pairs):
-        return None, Seen((now,), acknowledged or known.stale)
+        return None, SourceMemory((now,), acknowledged or known.stale)
     if len(kept) > MOMENTS:
         kept = [*kept[: MOMENTS // 2 : 2], *kept[MOMENTS // 2 :]]
     if believed is None:
-        return None, Seen(tuple(kept), known.stale)
+        return None, SourceMemory(tuple(kept), known.stale)
     done = [each for each in kept if believed.reaches(each.place)]
     newest = max(done, key=lambda each: each.at, default=None)
-    return newest, Seen(tuple(e for e in kept if newest is None or e.at >= newest.at))
+    return newest, SourceMemory(tuple(e for e in kept if newest is None or e.at >= newest.at))
 
 
 def proven(

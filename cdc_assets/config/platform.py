@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from cdc_assets.changes.slo import Pace, SloTarget, pace_of
+from cdc_assets.changes.slo import PublishPace, SloTarget, pace_of
 from cdc_assets.config.paths import absolute_sqlite, absolute_url
 from cdc_assets.config.secret import Properties, Secret, SecretUrl, Url, reveal
 from cdc_assets.config.strict import Strict, refuse
@@ -151,7 +151,7 @@ class RunsConfig(Strict):
         """`retry_hours` as a duration; None for ever."""
         return timedelta(hours=self.retry_hours) if self.retry_hours else None
 
-    def pace(self, target: SloTarget, budget_left: float) -> Pace:
+    def pace(self, target: SloTarget, budget_left: float) -> PublishPace:
         """Returns the pace of a table's turns.
 
         Args:
@@ -160,9 +160,9 @@ class RunsConfig(Strict):
         """
         if self.every_seconds == "auto":
             return pace_of(target, budget_left)
-        return Pace(self.every_seconds, "runs.every_seconds")
+        return PublishPace(self.every_seconds, "runs.every_seconds")
 
-    def wait(self, changes: int, seconds: float, pace: Pace) -> float | None:
+    def wait(self, changes: int, seconds: float, pace: PublishPace) -> float | None:
         """Returns in how many seconds to merge so many changes; 0 for now, None for no changes.
 
         Args:

@@ -21,7 +21,7 @@ from cdc_assets.databases.mysql import catalog as mysql
 from cdc_assets.databases.postgres import catalog as postgres
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import ConnectorModes
-from cdc_assets.schema.silent import Look, SilentChange
+from cdc_assets.schema.silent import CatalogLook, SilentChange
 
 
 class SourceTable(Protocol):
@@ -68,12 +68,12 @@ class SourceTable(Protocol):
         ...
 
     @property
-    def look(self) -> Look:
+    def look(self) -> CatalogLook:
         """What the next look at the table is compared with, see `silent_since`."""
         ...
 
     def silent_since(
-        self, before: Look | None, publication: str | None
+        self, before: CatalogLook | None, publication: str | None
     ) -> tuple[SilentChange, ...]:
         """Returns changes of its rows without events that the catalog shows, standing ones too.
 

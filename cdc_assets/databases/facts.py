@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cdc_assets.schema.existing import UNTOLD, implied, of_text
-from cdc_assets.schema.history import History
+from cdc_assets.schema.history import StatementHistory
 from cdc_assets.schema.types import Column, Existing
 
 
@@ -37,7 +37,7 @@ def with_number(column: Column, facts: Facts | None) -> Column:
     return replace(column, identity=replace(column.identity, number=number))
 
 
-def numbered(facts: Mapping[str, Facts], history: History | None) -> dict[str, Facts]:
+def numbered(facts: Mapping[str, Facts], history: StatementHistory | None) -> dict[str, Facts]:
     """Adds the numbers of columns, by all names that they ever had, and what statements tell.
 
     A statement that added a column tells the value of older rows better than a catalog that has

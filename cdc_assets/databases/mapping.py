@@ -8,7 +8,13 @@ from typing import Final, Protocol, TypeAlias
 
 from cdc_assets.schema import stand_ins
 from cdc_assets.schema.described import Described
-from cdc_assets.schema.modes import ConnectorModes, DecimalMode, Encoding, Lossy, encoding_of
+from cdc_assets.schema.modes import (
+    ConnectorModes,
+    DecimalMode,
+    LossyEncoding,
+    TypeEncoding,
+    encoding_of,
+)
 from cdc_assets.schema.stand_ins import StoredAs
 from cdc_assets.schema.types import (
     Column,
@@ -60,14 +66,14 @@ class Mapped:
     """The lake's type, and the encoding of arriving values."""
 
     type: ColumnType
-    encoding: Encoding
+    encoding: TypeEncoding
     comment: str = ""
     detail: WireDetail | None = None
 
 
 def stored(found: StoredAs) -> Mapped:
     """Returns the lake's substitute for a type that Iceberg does not have."""
-    encoding = Encoding(found.wire, found.element_wire)
+    encoding = TypeEncoding(found.wire, found.element_wire)
     return Mapped(found.type, encoding, found.comment, found.detail)
 
 
@@ -89,9 +95,9 @@ class Refused:
 Outcome: TypeAlias = Mapped | Refused
 
 
-def usable(type_: ColumnType, encoding: Encoding | Lossy, comment: str = "") -> Outcome:
+def usable(type_: ColumnType, encoding: TypeEncoding | LossyEncoding, comment: str = "") -> Outcome:
     """Returns the type, unless its values lose something on their way."""
-    if isinstance(encoding, Lossy):
+    if isinstance(encoding, LossyEncoding):
         return Refused(encoding.reason, encoding.wire)
     return Mapped(type_, encoding, comment)
 
@@ -117,7 +123,7 @@ def decimal(exact: StoredAs, modes: ConnectorModes) -> Outcome:
 def bits(count: int) -> Mapped:
     """Maps a bit string of a declared length as connectors write it: one bit is a boolean."""
     if count == 1:
-        return Mapped(Primitive.BOOLEAN, Encoding(Wire.BOOLEAN))
+        return Mapped(Primitive.BOOLEAN, TypeEncoding(Wire.BOOLEAN))
     return stored(stand_ins.bits(count))
 
 

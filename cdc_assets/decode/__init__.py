@@ -5,7 +5,7 @@ from cdc_assets.decode.jar import (
     JAR,
     SERVER_MANIFESTS,
     SETTINGS,
-    Found,
+    JarMatch,
     artifacts,
     digest,
     found_by,
@@ -29,6 +29,6 @@ from cdc_assets.decode.json import (
 
 __all__ = [
     "ALONE", "CATALOG", "JAR", "NOT_UTF8", "SERVER_MANIFESTS", "SETTINGS", "SORTED", "UNLIKE",
-    "UTF8", "Found", "artifacts", "called", "compared", "counted", "digest", "found_by",
+    "UTF8", "JarMatch", "artifacts", "called", "compared", "counted", "digest", "found_by",
     "read_avro", "read_change", "read_json", "read_key", "read_value", "told",
 ]  # fmt: skip

@@ -32,7 +32,7 @@ _NONE_ON_EXECUTOR: Final = re.compile(rf"ClassNotFoundException: {_BUILD}")
 _OTHER: Final = re.compile(rf"UNRESOLVED_ROUTINE\b.*{CATALOG}|UNEXPECTED_STATIC_METHOD\b.*{_BUILD}")
 
 
-class Found(Enum):
+class JarMatch(Enum):
     """The jar of a server, compared with the package's; its value is the difference."""
 
     SAME = ""
@@ -54,7 +54,7 @@ def artifacts(manifest: Path) -> tuple[str, ...]:
     return tuple(f"{each.get('org')}:{each.get('name')}:{each.get('rev')}" for each in found)
 
 
-def found_by(session: SparkSession) -> Found:
+def found_by(session: SparkSession) -> JarMatch:
     """Compares the jars of the server's driver and executors with the package's.
 
     Defines the catalog in the session. Only those executors are asked that get one of a few tasks.
@@ -74,12 +74,12 @@ def found_by(session: SparkSession) -> Found:
             raise
         return found
     builds = {build for row in rows for build in row}
-    return Found.SAME if builds == {digest()} else Found.OTHER
+    return JarMatch.SAME if builds == {digest()} else JarMatch.OTHER
 
 
-def _told_by(message: str) -> Found | None:
+def _told_by(message: str) -> JarMatch | None:
     if _NONE.search(message):
-        return Found.NONE
+        return JarMatch.NONE
     if _NONE_ON_EXECUTOR.search(message):
-        return Found.NONE_ON_EXECUTOR
-    return Found.OTHER if _OTHER.search(message) else None
+        return JarMatch.NONE_ON_EXECUTOR
+    return JarMatch.OTHER if _OTHER.search(message) else None

@@ -43,7 +43,7 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class OmittedValues:
     """Values that a change leaves out of the row after it.
 
     Attributes:
@@ -57,9 +57,9 @@ class LeftOut:
     names: Expression = field(default_factory=no_names)
 
 
-def nothing_left_out() -> LeftOut:
+def nothing_left_out() -> OmittedValues:
     """Returns that no value is ever left out."""
-    return LeftOut(lambda _: False)
+    return OmittedValues(lambda _: False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Envelope:
     before: Image
     after: Image
     unchanged: Expression
-    left_out: LeftOut
+    left_out: OmittedValues
     record_key: Image
     source: Expression
     ordinal: Expression

@@ -15,7 +15,7 @@ from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.values import Watermarks
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.ddl import Ddl, Relation
-from cdc_assets.schema.history import History
+from cdc_assets.schema.history import StatementHistory
 
 _SCHEMES: Final = frozenset({Scheme.BINLOG, Scheme.MARIADB, Scheme.SQLSERVER, Scheme.ORACLE})
 """Schemes of databases that send statements."""
@@ -60,7 +60,7 @@ class _Topic:
         self.at[at.partition, at.offset] = ddl.identity
         self.last[at.partition] = at.offset
 
-    def is_continued(self, history: History) -> bool:
+    def is_continued(self, history: StatementHistory) -> bool:
         """Returns whether it still begins with what a history knows of it.
 
         It does not, if it ends before that, or has another statement where the last one was. One
@@ -71,7 +71,7 @@ class _Topic:
             for p, (at, identity) in history.ends.items()
         )
 
-    def after(self, history: History, table: Relation) -> History:
+    def after(self, history: StatementHistory, table: Relation) -> StatementHistory:
         """Returns the history of a table, continued to the topic's end.
 
         The history of a renamed table ends at its renaming, unless its name is given to a table
@@ -110,8 +110,8 @@ class Histories:
         self._found: dict[str, str] = {}
 
     def of(
-        self, entry: TableEntry, fmt: Format, scheme: Scheme, stored: History | None
-    ) -> History | None:
+        self, entry: TableEntry, fmt: Format, scheme: Scheme, stored: StatementHistory | None
+    ) -> StatementHistory | None:
         """Returns the history of a table up to now; None if no topic ever held statements on it.
 
         Args:
@@ -126,13 +126,13 @@ class Histories:
         name = self._topic_of(entry, fmt) if scheme in _SCHEMES else None
         if name is None:
             return stored
-        history = stored or History()
+        history = stored or StatementHistory()
         topic = self._read(name, fmt, history)
         if history.topic != topic.id:
             history = history.found_in(topic.id, topic.told)
         elif not topic.is_continued(history):
             _log.warning("table=%s topic=%s: statements were cut off", entry.table, name)
-            topic = self._read(name, fmt, History())
+            topic = self._read(name, fmt, StatementHistory())
             history = history.found_in(topic.id, topic.told)
         for partition, begin in topic.begin.items():
             known = history.next.get(partition, begin)
@@ -146,9 +146,9 @@ class Histories:
         entry: TableEntry,
         fmt: Format,
         scheme: Scheme,
-        stored: History | None,
+        stored: StatementHistory | None,
         called: Relation,
-    ) -> History | None:
+    ) -> StatementHistory | None:
         """Returns the history of a table right after its renaming; None if it never got that name.
 
         Args:
@@ -180,8 +180,11 @@ class Histories:
         name = self._topic_of(entry, fmt)
         if name is None:
             return
-        topic = self._read(name, fmt, History())
-        start, called = History(topic=topic.id), Relation(entry.table.schema, entry.table.name)
+        topic = self._read(name, fmt, StatementHistory())
+        start, called = (
+            StatementHistory(topic=topic.id),
+            Relation(entry.table.schema, entry.table.name),
+        )
         for _ in range(_RENAMES):
             was = topic.after(start, called).was
             if was is None:
@@ -203,7 +206,7 @@ class Histories:
                 self._found[entry.topic] = found
         return self._found.get(entry.topic)
 
-    def _read(self, name: str, fmt: Format, history: History) -> _Topic:
+    def _read(self, name: str, fmt: Format, history: StatementHistory) -> _Topic:
         """Reads a topic to its end, from the first offset that this or another table does not know.
 
         Raises:
@@ -251,7 +254,7 @@ class Histories:
         return True
 
 
-def _known(history: History, topic: str) -> Mapping[int, int]:
+def _known(history: StatementHistory, topic: str) -> Mapping[int, int]:
     """Returns from where on a topic is to be read for a table: from what it knows of its end.
 
     An older version did not look for foreign keys: for its tables all is read.
@@ -268,8 +271,8 @@ def statements_on(entry: TableEntry, told: Iterable[Ddl]) -> tuple[Ddl, ...]:
 
 
 def after_statements(
-    history: History, entry: TableEntry, told: Iterable[Ddl], *, is_empty: bool
-) -> History:
+    history: StatementHistory, entry: TableEntry, told: Iterable[Ddl], *, is_empty: bool
+) -> StatementHistory:
     """Returns the history of a table after statements that came among its rows, in their order.
 
     Statements that it already knows are left out: their batch may be planned again.

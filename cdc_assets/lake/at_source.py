@@ -12,11 +12,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cdc_assets.changes.renamed import Renamed
+from cdc_assets.changes.renamed import RenamedTable
 from cdc_assets.lake.properties import PREFIX
 from cdc_assets.lake.state import TableState
-from cdc_assets.schema.history import History
-from cdc_assets.schema.silent import Look, SilentChange, list_from_json, list_to_json, without
+from cdc_assets.schema.history import StatementHistory
+from cdc_assets.schema.silent import (
+    CatalogLook,
+    SilentChange,
+    list_from_json,
+    list_to_json,
+    without,
+)
 
 AT_SOURCE: Final = PREFIX + "at-source."
 """Start of the properties' names."""
@@ -47,11 +53,11 @@ class AtSource:
     """
 
     identity: str | None = None
-    history: History | None = None
+    history: StatementHistory | None = None
     barrier: str = ""
-    renamed: Renamed | None = None
+    renamed: RenamedTable | None = None
     since: str = ""
-    look: Look | None = None
+    look: CatalogLook | None = None
     silent: tuple[SilentChange, ...] = ()
     proven: tuple[str, ...] = ()
     is_carried: bool = False
@@ -73,11 +79,11 @@ class AtSource:
         history, renamed, look = said.get("history"), said.get("renamed"), said.get("look")
         return cls(
             identity=said.get("identity"),
-            history=History.from_json(history) if history else None,
+            history=StatementHistory.from_json(history) if history else None,
             barrier=said.get("barrier", ""),
-            renamed=Renamed.from_json(renamed) if renamed else None,
+            renamed=RenamedTable.from_json(renamed) if renamed else None,
             since=said.get("since", ""),
-            look=Look.from_json(look) if look else None,
+            look=CatalogLook.from_json(look) if look else None,
             silent=without(list_from_json(said.get("silent", "")), proven),
             proven=proven,
         )
@@ -102,7 +108,7 @@ class AtSource:
         now = AtSource(identity, history, self.barrier, renamed, swap, look, silent)
         return now._said()
 
-    def read_anew(self, look: Look | None, shard: str) -> dict[str, str]:
+    def read_anew(self, look: CatalogLook | None, shard: str) -> dict[str, str]:
         """Returns the properties of a table beside whose rows are read from now on.
 
         Args:
@@ -114,7 +120,11 @@ class AtSource:
         return {**begun.to_properties(shard), _name(_PROVEN, shard): proven}
 
     def proven_since(
-        self, before: AtSource, look: Look | None, shard: str, uncompared: Collection[str] = ()
+        self,
+        before: AtSource,
+        look: CatalogLook | None,
+        shard: str,
+        uncompared: Collection[str] = (),
     ) -> dict[str, str]:
         """Returns properties that say that all rows were proven right; none if that changes none.
 
@@ -158,7 +168,7 @@ class AtSource:
             said["since"] = self.since
         return said
 
-    def renamed_to(self, topic: str) -> Renamed | None:
+    def renamed_to(self, topic: str) -> RenamedTable | None:
         """Returns the present name, if its changes come in this topic; None otherwise."""
         return self.renamed if self.renamed is not None and self.renamed.topic == topic else None
 

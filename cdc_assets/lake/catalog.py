@@ -27,15 +27,15 @@ from cdc_assets.lake.figures import read_figures
 from cdc_assets.lake.kept import KeptMetadata
 from cdc_assets.lake.moving_back import can_move_back, drop_tags, move_back
 from cdc_assets.lake.past import Past, read_past
-from cdc_assets.lake.place import Place, place_of
-from cdc_assets.lake.pointers import Newest, pointers
+from cdc_assets.lake.place import TablePlace, place_of
+from cdc_assets.lake.pointers import NewestFiles, pointers
 from cdc_assets.lake.properties import Published
 from cdc_assets.lake.references import conflict, make_branch, moves_branches, publish_branch
 from cdc_assets.lake.side import SideState, read_side
 from cdc_assets.lake.state import TableState, ancestry, published_by, publishes
 from cdc_assets.lake.states import Looked, States, state_in
 
-_SIDES: Final = Newest[SideState](256)
+_SIDES: Final = NewestFiles[SideState](256)
 """For all catalogs. Only merging needs these, and their size is that of their snapshots."""
 
 
@@ -241,7 +241,7 @@ class Lake:
             "lake: read manifests", lambda: read_figures(table, own, named)
         )
 
-    def place(self, name: LakeName) -> Place | None:
+    def place(self, name: LakeName) -> TablePlace | None:
         """Returns a table's place, and what other tables have there; None if it does not exist.
 
         Raises:

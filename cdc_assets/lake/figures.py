@@ -14,8 +14,8 @@ from cdc_assets.changes.upkeep import (
     SHARE_OF_TARGET,
     TINY,
     Figures,
-    History,
-    Past,
+    PastSnapshot,
+    SnapshotHistory,
     most_in_a_partition,
 )
 from cdc_assets.lake.branches import dead_branches
@@ -67,15 +67,15 @@ def small_below(table: Table) -> int:
     return round(int(table.properties.get(_TARGET, _TARGET_BYTES)) * SHARE_OF_TARGET)
 
 
-def history_of(table: Table, named: Collection[int] = ()) -> History:
+def history_of(table: Table, named: Collection[int] = ()) -> SnapshotHistory:
     """Returns the snapshots of a loaded table."""
     metadata = table.metadata
     log = metadata.snapshot_log
     ends = [each.timestamp_ms for each in log[1:]]
-    return History(
+    return SnapshotHistory(
         head=metadata.current_snapshot_id,
         snapshots={
-            each.snapshot_id: Past(
+            each.snapshot_id: PastSnapshot(
                 each.parent_snapshot_id,
                 each.timestamp_ms,
                 each.summary is not None and OFFSETS in each.summary.additional_properties,

@@ -23,7 +23,7 @@ _NUMBERED: Final = re.compile(f"{KEPT}([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptPublish:
     """A publish whose snapshot is kept.
 
     Attributes:
@@ -54,8 +54,8 @@ class Past:
     table: Table
     snapshots: Mapping[int, Snapshot]
     head: int
-    line: tuple[Kept, ...]
-    beside: Mapping[str, tuple[Kept, ...]]
+    line: tuple[KeptPublish, ...]
+    beside: Mapping[str, tuple[KeptPublish, ...]]
     tags: Mapping[str, int]
 
     @property
@@ -64,7 +64,7 @@ class Past:
         numbers = (int(found[1]) for each in self.tags if (found := _NUMBERED.fullmatch(each)))
         return f"{KEPT}{max(numbers, default=0) + 1}"
 
-    def publish_at(self, snapshot: int) -> Kept | None:
+    def publish_at(self, snapshot: int) -> KeptPublish | None:
         """Returns the publish whose rows a snapshot has: itself, or the one it is a compaction of.
 
         None for the steps of a batch, for another writer's snapshots, and for expired ones.
@@ -79,11 +79,11 @@ class Past:
             found = self.snapshots.get(found.parent_snapshot_id or 0)
         return None
 
-    def newest_publish(self, snapshot: int) -> Kept | None:
+    def newest_publish(self, snapshot: int) -> KeptPublish | None:
         """Returns the newest publish in a snapshot's ancestry, whatever others wrote since."""
         return next(_publishes(self.snapshots, snapshot), None)
 
-    def since(self, snapshot: int) -> tuple[Kept, ...]:
+    def since(self, snapshot: int) -> tuple[KeptPublish, ...]:
         """Returns the publishes of ``main`` that a snapshot does not have in its ancestry."""
         there = {each.snapshot_id for each in _ancestry(self.snapshots, snapshot)}
         return tuple(each for each in self.line if each.snapshot not in there)
@@ -134,7 +134,7 @@ def _tags(table: Table) -> dict[str, int]:
     return {name: tags[name] for name in newest}
 
 
-def _publishes(snapshots: Mapping[int, Snapshot], snapshot: int) -> Iterator[Kept]:
+def _publishes(snapshots: Mapping[int, Snapshot], snapshot: int) -> Iterator[KeptPublish]:
     """Yields our publishes in a snapshot's ancestry, newest first, as far as they are kept."""
     for each in _ancestry(snapshots, snapshot):
         published = published_by(each)
@@ -162,6 +162,6 @@ def _is_compaction(snapshot: Snapshot) -> bool:
     return snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE
 
 
-def _kept(snapshot: Snapshot, published: Published) -> Kept:
+def _kept(snapshot: Snapshot, published: Published) -> KeptPublish:
     at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
-    return Kept(snapshot.snapshot_id, at, published)
+    return KeptPublish(snapshot.snapshot_id, at, published)

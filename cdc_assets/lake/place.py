@@ -33,7 +33,7 @@ _BEGINNING_BYTES: Final = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TablePlace:
     """A table's place.
 
     Attributes:
@@ -52,7 +52,7 @@ class Place:
         return bool(separator) and scheme not in {"file", "hdfs", "viewfs"}
 
 
-def place_of(table: Table) -> Place:
+def place_of(table: Table) -> TablePlace:
     """Returns the place of a loaded table.
 
     The table's own metadata files are recognised by its log; only others are read. Those without
@@ -76,7 +76,7 @@ def place_of(table: Table) -> Place:
         for name, _ in _listed(table.io, folder)
         if name.endswith(_SUFFIX) and name not in own and _is_foreign(table, f"{folder}/{name}")
     ]
-    return Place(table.location(), tuple(sorted(foreign)))
+    return TablePlace(table.location(), tuple(sorted(foreign)))
 
 
 def _name(location: str) -> str:

@@ -86,7 +86,7 @@ class Recent(Generic[T]):
         return found
 
 
-class Newest(Generic[T]):
+class NewestFiles(Generic[T]):
     """What was read of tables, each from one metadata file: the file that was read last.
 
     A busy table writes a file every few seconds, and what was read from its former ones is never

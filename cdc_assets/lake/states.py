@@ -15,12 +15,12 @@ from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError, UnreachableError
 from cdc_assets.lake.connection import CatalogConnection
 from cdc_assets.lake.kept import KeptMetadata
-from cdc_assets.lake.pointers import Newest, pointers
+from cdc_assets.lake.pointers import NewestFiles, pointers
 from cdc_assets.lake.short import Short, io_of, read_short, table_of
 from cdc_assets.lake.state import TableState, ancestry_ends, read_state
 
 _CALLS_AT_ONCE: Final = 16
-_KNOWN = Newest[TableState](4_096)
+_KNOWN = NewestFiles[TableState](4_096)
 """For all catalogs. This many states of tables of fifty columns take some 60 MB."""
 
 Wanted = tuple[LakeName, str]

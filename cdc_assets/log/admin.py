@@ -35,7 +35,7 @@ from confluent_kafka.admin import (
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.changes.retention import Retention
+from cdc_assets.changes.retention import TopicRetention
 from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError, LoginRefusedError
 from cdc_assets.log.errors import of_partition, translate
@@ -64,9 +64,9 @@ class Admin:
         self._conf = conf
         self._servers = conf()["bootstrap.servers"]
         self._timeout = timeout_seconds
-        self._attempts = Attempts()
+        self._attempts = ConnectAttempts()
         self._client: AdminClient | None = None
-        self._asking = Asking(self.client, timeout_seconds)
+        self._asking = OffsetRequests(self.client, timeout_seconds)
 
     def partitions(self, topics: Iterable[str] | None) -> dict[str, list[int]]:
         """Returns the partitions of existing topics (None: of all topics)."""
@@ -97,7 +97,7 @@ class Admin:
         partitions: Mapping[str, Sequence[int]],
         specs: Sequence[OffsetSpec],
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
-    ) -> Asked:
+    ) -> OffsetAnswers:
         """Returns likewise, with the partitions that have no leader."""
         try:
             return self._asking.ask(partitions, specs, isolation)
@@ -121,7 +121,7 @@ class Admin:
             if description is not None
         }
 
-    def retention(self, topics: Iterable[str]) -> dict[str, Retention]:
+    def retention(self, topics: Iterable[str]) -> dict[str, TopicRetention]:
         """Returns topics' retention: one request. Left out where we may not ask."""
         asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in sorted(set(topics))]
         if not asked:
@@ -176,7 +176,7 @@ class Admin:
     def _translated(self, error: KafkaException) -> CdcError:
         problem = translate(error, self._servers, self._attempts.last)
         if isinstance(problem, LoginRefusedError):  # this client would show the same login again
-            self._client, self._attempts = None, Attempts()
+            self._client, self._attempts = None, ConnectAttempts()
         return problem
 
 
@@ -193,7 +193,7 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OffsetAnswers:
     """The answers, one for each question, and the errors of partitions that have no leader.
 
     Those partitions are absent from an answer.
@@ -203,7 +203,7 @@ class Asked:
     leaderless: Mapping[Place, KafkaException]
 
 
-class Asking:
+class OffsetRequests:
     """Asks for offsets, and waits for leaders.
 
     A partition may briefly have no leader, when its topic was just made or its broker restarts.
@@ -225,7 +225,7 @@ class Asking:
         partitions: Mapping[str, Sequence[int]],
         specs: Sequence[OffsetSpec],
         isolation: IsolationLevel,
-    ) -> Asked:
+    ) -> OffsetAnswers:
         """Asks for the offsets that each spec finds in these partitions of topics.
 
         Raises:
@@ -242,7 +242,7 @@ class Asking:
         self._in_vain = (self._in_vain - places) | asked.leaderless.keys()
         return asked
 
-    def _is_worth_a_wait(self, asked: Asked) -> bool:
+    def _is_worth_a_wait(self, asked: OffsetAnswers) -> bool:
         return not asked.leaderless.keys() <= self._in_vain
 
 
@@ -252,11 +252,11 @@ def _ask(
     specs: Sequence[OffsetSpec],
     isolation: IsolationLevel,
     timeout_seconds: float,
-) -> Asked:
+) -> OffsetAnswers:
     """Asks once, with all requests in flight at the same time."""
     places = [(topic, number) for topic, numbers in partitions.items() for number in numbers]
     if not places:
-        return Asked([{} for _ in specs], {})
+        return OffsetAnswers([{} for _ in specs], {})
     asked = [
         client.list_offsets(
             {TopicPartition(*place): spec for place in places},
@@ -267,7 +267,7 @@ def _ask(
     ]
     leaderless: dict[Place, KafkaException] = {}
     with effect("kafka: offsets"):
-        return Asked([_offsets(partitions, each, leaderless) for each in asked], leaderless)
+        return OffsetAnswers([_offsets(partitions, each, leaderless) for each in asked], leaderless)
 
 
 def _offsets(
@@ -303,7 +303,7 @@ _NO_ANSWER: Final = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
 
 
 @dataclass(slots=True)
-class Attempts:
+class ConnectAttempts:
     """The results of one client's attempts to connect, as the client reports them.
 
     Attributes:
@@ -332,7 +332,7 @@ class Attempts:
         self.last, self.all_down, self.connected = None, False, True
 
 
-def reach(client: AdminClient, attempts: Attempts, timeout_seconds: float) -> None:
+def reach(client: AdminClient, attempts: ConnectAttempts, timeout_seconds: float) -> None:
     """Waits until a broker answers, unless one did without errors since: one small request.
 
     Raises:
@@ -350,7 +350,7 @@ def reach(client: AdminClient, attempts: Attempts, timeout_seconds: float) -> No
     attempts.answered()
 
 
-def _wait(client: AdminClient, attempts: Attempts, answer: Any) -> None:
+def _wait(client: AdminClient, attempts: ConnectAttempts, answer: Any) -> None:
     give_up_at = time.monotonic() + TURNED_AWAY_SECONDS
     failed = attempts.failed
     while True:

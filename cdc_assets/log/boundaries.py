@@ -1,7 +1,7 @@
 """Decides where a batch may end: between transactions, at the same one in every partition.
 
-It does no I/O itself; it reads the log through `Records`. A cut at a transaction leaves out all its
-changes and all those of later ones. Rows outside of transactions may be cut anywhere, and a
+It does no I/O itself; it reads the log through `TopicRecords`. A cut at a transaction leaves out
+all its changes and all those of later ones. Rows outside of transactions may be cut anywhere, and a
 tombstone stays with the delete before it.
 
 Changes are in a partition in order of commit, so cuts are found by binary search. A connector's
@@ -24,7 +24,7 @@ from cdc_assets.log.marks import LogRecord, Transaction
 from cdc_assets.log.unfinished import (
     FIRST_DEPTH,
     Counts,
-    Records,
+    TopicRecords,
     Unfinished,
     oldest,
     oldest_unfinished,
@@ -59,7 +59,7 @@ class Aligned:
 
 
 def align(
-    records: Records,
+    records: TopicRecords,
     ranges: tuple[OffsetRange, ...],
     counts: Counts,
     *,
@@ -92,7 +92,7 @@ def align(
 
 
 def _whole(
-    records: Records,
+    records: TopicRecords,
     ranges: tuple[OffsetRange, ...],
     unfinished: Transaction | None,
     forward: bool,
@@ -109,7 +109,7 @@ def _whole(
     return _first_transaction(records, ranges, unfinished) or moved
 
 
-def unread_records(records: Records, ranges: Sequence[OffsetRange]) -> dict[int, OffsetRange]:
+def unread_records(records: TopicRecords, ranges: Sequence[OffsetRange]) -> dict[int, OffsetRange]:
     """Returns the unread offsets of each partition of a topic, up to its last record.
 
     Args:
@@ -125,7 +125,7 @@ def unread_records(records: Records, ranges: Sequence[OffsetRange]) -> dict[int,
     }
 
 
-def _end_of_records(records: Records, each: OffsetRange) -> int:
+def _end_of_records(records: TopicRecords, each: OffsetRange) -> int:
     """Returns the offset after the last record in a range; its start if there is none."""
     end, depth = each.end, FIRST_DEPTH
     while end > each.start:
@@ -137,7 +137,7 @@ def _end_of_records(records: Records, each: OffsetRange) -> int:
     return end
 
 
-def next_change(records: Records, partition: int, offset: int) -> LogRecord | None:
+def next_change(records: TopicRecords, partition: int, offset: int) -> LogRecord | None:
     """Returns the first change of a transaction at or after an offset."""
     record = records.at(partition, offset)
     while record is not None and record.place is None:
@@ -145,7 +145,7 @@ def next_change(records: Records, partition: int, offset: int) -> LogRecord | No
     return record
 
 
-def last_change(records: Records, each: OffsetRange) -> LogRecord | None:
+def last_change(records: TopicRecords, each: OffsetRange) -> LogRecord | None:
     """Returns the last change of a transaction in a range."""
     end, depth = each.end, FIRST_DEPTH
     while end > each.start:
@@ -161,7 +161,7 @@ def last_change(records: Records, each: OffsetRange) -> LogRecord | None:
 
 
 def _near_ends(
-    records: Records, ranges: tuple[OffsetRange, ...], unread: Mapping[int, OffsetRange]
+    records: TopicRecords, ranges: tuple[OffsetRange, ...], unread: Mapping[int, OffsetRange]
 ) -> list[LogRecord]:
     """Returns the changes of transactions at the log's ends and around those of the ranges."""
     records.load({r.partition: (max(0, r.end - FIRST_DEPTH), r.end + FIRST_DEPTH) for r in ranges})
@@ -177,7 +177,7 @@ def _near_ends(
     return found
 
 
-def _between_ends(records: Records, ranges: tuple[OffsetRange, ...]) -> list[LogRecord]:
+def _between_ends(records: TopicRecords, ranges: tuple[OffsetRange, ...]) -> list[LogRecord]:
     """Returns a change before the end of one range that was sent after the end of another.
 
     Rows alone near all ends do not show that there is none: partitions are not cut at one moment.
@@ -191,7 +191,7 @@ def _between_ends(records: Records, ranges: tuple[OffsetRange, ...]) -> list[Log
     return _present(_sent_since(records, each, first) for each in ranges)
 
 
-def _last(records: Records, each: OffsetRange) -> LogRecord | None:
+def _last(records: TopicRecords, each: OffsetRange) -> LogRecord | None:
     end = _end_of_records(records, each)
     return records.at(each.partition, end - 1) if end > each.start else None
 
@@ -200,7 +200,7 @@ def _present(records: Iterable[LogRecord | None]) -> list[LogRecord]:
     return [record for record in records if record is not None]
 
 
-def _sent_since(records: Records, each: OffsetRange, time: datetime) -> LogRecord | None:
+def _sent_since(records: TopicRecords, each: OffsetRange, time: datetime) -> LogRecord | None:
     """Returns a change in a range from a time on; looks at the first runs of rows only."""
     start = _search_down(
         records, each.partition, each.start, each.end, lambda r: r.timestamp >= time
@@ -215,12 +215,12 @@ def _sent_since(records: Records, each: OffsetRange, time: datetime) -> LogRecor
     return None
 
 
-def _changes(records: Records, partition: int, start: int, end: int) -> list[LogRecord]:
+def _changes(records: TopicRecords, partition: int, start: int, end: int) -> list[LogRecord]:
     return [r for r in records.between(partition, start, end) if r.place is not None]
 
 
 def _before_next(
-    records: Records, ranges: tuple[OffsetRange, ...], unfinished: Transaction | None
+    records: TopicRecords, ranges: tuple[OffsetRange, ...], unfinished: Transaction | None
 ) -> Excludes | None:
     """Excludes transactions that are not wholly below the end of each range."""
     following = [next_change(records, each.partition, each.end) for each in ranges]
@@ -230,7 +230,7 @@ def _before_next(
 
 
 def _through_newest(
-    records: Records, ranges: tuple[OffsetRange, ...], unfinished: Transaction | None
+    records: TopicRecords, ranges: tuple[OffsetRange, ...], unfinished: Transaction | None
 ) -> Excludes | None:
     """Includes the whole newest transaction that has a change in a range."""
     found = [last_change(records, each) for each in ranges]
@@ -242,7 +242,7 @@ def _through_newest(
 
 
 def _first_transaction(
-    records: Records, ranges: tuple[OffsetRange, ...], unfinished: Transaction | None
+    records: TopicRecords, ranges: tuple[OffsetRange, ...], unfinished: Transaction | None
 ) -> tuple[OffsetRange, ...]:
     """Returns the first unread transaction alone, however large; () if it is unfinished."""
     found = [next_change(records, each.partition, each.start) for each in ranges]
@@ -257,7 +257,7 @@ def _from(limit: Transaction) -> Excludes:
     return lambda transaction: not transaction.precedes(limit)
 
 
-def _moved(records: Records, each: OffsetRange, excludes: Excludes) -> OffsetRange:
+def _moved(records: TopicRecords, each: OffsetRange, excludes: Excludes) -> OffsetRange:
     """Returns the range with the permitted end that is nearest to its own."""
     end = _cut(records, each, excludes)
     following = next_change(records, each.partition, each.end)
@@ -266,14 +266,14 @@ def _moved(records: Records, each: OffsetRange, excludes: Excludes) -> OffsetRan
     return _past_tombstones(records, OffsetRange(each.partition, each.start, end))
 
 
-def _past_tombstones(records: Records, each: OffsetRange) -> OffsetRange:
+def _past_tombstones(records: TopicRecords, each: OffsetRange) -> OffsetRange:
     """Extends over the tombstones that follow: the first may belong to a delete in the range."""
     after = records.at(each.partition, each.end)
     end = records.ends[each.partition] if after is None else after.offset
     return OffsetRange(each.partition, each.start, end)
 
 
-def _cut(records: Records, each: OffsetRange, excludes: Excludes) -> int:
+def _cut(records: TopicRecords, each: OffsetRange, excludes: Excludes) -> int:
     """Returns the offset of the first change in a range that is left out; else the range's end."""
     start, end, partition = each.start, each.end, each.partition
 
@@ -291,7 +291,7 @@ def _cut(records: Records, each: OffsetRange, excludes: Excludes) -> int:
     return _verified(records, partition, each.start, end, excludes)
 
 
-def _extended(records: Records, partition: int, start: int, excludes: Excludes) -> int:
+def _extended(records: TopicRecords, partition: int, start: int, excludes: Excludes) -> int:
     """Returns the offset after the last included change; the one before ``start`` is included."""
     low = start
     while True:
@@ -302,7 +302,9 @@ def _extended(records: Records, partition: int, start: int, excludes: Excludes) 
         low = following.offset + 1
 
 
-def _verified(records: Records, partition: int, start: int, end: int, excludes: Excludes) -> int:
+def _verified(
+    records: TopicRecords, partition: int, start: int, end: int, excludes: Excludes
+) -> int:
     """Returns the end, or the first change before it that must be left out nevertheless."""
     while True:
         near = records.between(partition, max(start, end - VERIFIED), end)
@@ -313,14 +315,14 @@ def _verified(records: Records, partition: int, start: int, end: int, excludes: 
         end = found.offset
 
 
-def _end_of_run(records: Records, partition: int, row: LogRecord) -> int:
+def _end_of_run(records: TopicRecords, partition: int, row: LogRecord) -> int:
     """Returns the offset after the last of the rows that were read together."""
     start, run = row.offset + 1, row.transaction.id
     end = _search_up(records, partition, start, lambda r: r.transaction.id != run)
     return _verified(records, partition, start, end, lambda transaction: transaction.id != run)
 
 
-def _start_of_run(records: Records, partition: int, start: int, row: LogRecord) -> int:
+def _start_of_run(records: TopicRecords, partition: int, start: int, row: LogRecord) -> int:
     """Returns the offset after the last record before a row that was not read together with it.
 
     Rows that were read before and amid a transaction are of one run with changes between them.
@@ -332,7 +334,7 @@ def _start_of_run(records: Records, partition: int, start: int, row: LogRecord) 
     return others[-1] + 1 if others else low
 
 
-def _search_up(records: Records, partition: int, low: int, holds: Holds) -> int:
+def _search_up(records: TopicRecords, partition: int, low: int, holds: Holds) -> int:
     """Returns the offset after the last record that does not hold, near ``low``."""
     high = records.ends[partition]
     probe, step = low, _STEP
@@ -345,7 +347,7 @@ def _search_up(records: Records, partition: int, low: int, holds: Holds) -> int:
     return _halve(records, partition, low, min(max(probe, low), high), holds)
 
 
-def _search_down(records: Records, partition: int, low: int, high: int, holds: Holds) -> int:
+def _search_down(records: TopicRecords, partition: int, low: int, high: int, holds: Holds) -> int:
     """Returns the offset after the last record of ``[low, high)`` that does not hold.
 
     The search starts near ``high``.
@@ -360,7 +362,7 @@ def _search_down(records: Records, partition: int, low: int, high: int, holds: H
     return low
 
 
-def _halve(records: Records, partition: int, low: int, high: int, holds: Holds) -> int:
+def _halve(records: TopicRecords, partition: int, low: int, high: int, holds: Holds) -> int:
     """Bisects: every record from ``high`` on holds, none before ``low`` does."""
     while low < high:
         middle = (low + high) // 2
@@ -372,7 +374,7 @@ def _halve(records: Records, partition: int, low: int, high: int, holds: Holds) 
     return low
 
 
-def _is_filled(records: Records, each: OffsetRange) -> bool:
+def _is_filled(records: TopicRecords, each: OffsetRange) -> bool:
     found = records.at(each.partition, each.start)
     return found is not None and found.offset < each.end
 

@@ -56,7 +56,7 @@ class ConnectorPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Connector:
+class RunningConnector:
     """A connector as Connect tells of it.
 
     Attributes:
@@ -146,7 +146,9 @@ def connector_of(config: ReplicationConfig, entry: TableEntry) -> CommittedOffse
     return None if named is None else CommittedOffsets(named, rest)
 
 
-def writer_of(connect: ConnectConfig, connectors: Iterable[Connector], topic: str) -> str | None:
+def writer_of(
+    connect: ConnectConfig, connectors: Iterable[RunningConnector], topic: str
+) -> str | None:
     """Returns the name of the connector that writes a topic, of these if none is configured.
 
     None if it is not exactly one.
@@ -159,7 +161,7 @@ def writer_of(connect: ConnectConfig, connectors: Iterable[Connector], topic: st
 
 def described_connector(
     config: ReplicationConfig, entry: TableEntry
-) -> tuple[Connector, Mapping[str, str]]:
+) -> tuple[RunningConnector, Mapping[str, str]]:
     """Returns the connector that writes a table's topic, with its settings except for secrets.
 
     Raises:
@@ -198,7 +200,7 @@ class ConnectRest:
         parts = urlsplit(self._url)
         self.shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
-    def connectors(self) -> tuple[Connector, ...]:
+    def connectors(self) -> tuple[RunningConnector, ...]:
         """Returns all of them, by name: one request.
 
         Raises:
@@ -207,7 +209,7 @@ class ConnectRest:
         found, _ = self._get("/connectors", {"expand": ["info", "status"]})
         return tuple(sorted(_connectors(found), key=lambda each: each.name))
 
-    def described(self) -> tuple[tuple[tuple[Connector, Mapping[str, str]], ...], str]:
+    def described(self) -> tuple[tuple[tuple[RunningConnector, Mapping[str, str]], ...], str]:
         """Returns all of them with those of their settings that are no secrets: one request.
 
         The settings are for rules that judge them, and not to be shown.
@@ -282,13 +284,13 @@ def _settings(about: Document) -> Mapping[str, str]:
     return {k: str(v) for k, v in said.items() if not any(word in k for word in _SECRETS)}
 
 
-def _connectors(found: Document) -> Iterator[Connector]:
+def _connectors(found: Document) -> Iterator[RunningConnector]:
     for name, about in found.items():
         config = about.get("info", {}).get("config", {})
         status = about.get("status", {})
         tasks = tuple(_part(each, each.get("id")) for each in status.get("tasks", ()))
         own, slot = _part(status.get("connector", {}), None), str(config.get("slot.name", ""))
-        yield Connector(name, prefix_of(config), slot, own, tasks)
+        yield RunningConnector(name, prefix_of(config), slot, own, tasks)
 
 
 def _part(found: Document, task: int | None) -> ConnectorPart:

@@ -22,7 +22,7 @@ from typing import Any, Final, cast
 from urllib.parse import quote
 
 from cdc_assets.changes.log_places import Gtids, LogPlace, Lsn
-from cdc_assets.changes.valid_through import Moment, Seen, delivered
+from cdc_assets.changes.valid_through import SourceMemory, SourceMoment, delivered
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.secret import reveal
 from cdc_assets.databases.mysql.binlog_end import binlog_end
@@ -31,8 +31,8 @@ from cdc_assets.errors import CdcError
 from cdc_assets.files import as_os_errors, beside, files_at, replace_file
 from cdc_assets.log.connect import (
     CommittedOffsets,
-    Connector,
     ConnectRest,
+    RunningConnector,
     connect_of,
     writer_of,
 )
@@ -42,7 +42,7 @@ Offsets = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class LogFunctions:
     """The functions that ask a kind of database.
 
     Attributes:
@@ -54,19 +54,19 @@ class Log:
     """
 
     parse: Callable[[str], LogPlace]
-    now: Callable[[str], Moment[Any] | None]
+    now: Callable[[str], SourceMoment[Any] | None]
     acknowledged: Callable[[Offsets], LogPlace | None]
 
 
-def _postgres_now(dsn: str) -> Moment[Lsn]:
+def _postgres_now(dsn: str) -> SourceMoment[Lsn]:
     found = log_position(dsn)
-    return Moment(found.at, Lsn(found.lsn))
+    return SourceMoment(found.at, Lsn(found.lsn))
 
 
-def _mysql_now(dsn: str) -> Moment[Gtids] | None:
+def _mysql_now(dsn: str) -> SourceMoment[Gtids] | None:
     found = binlog_end(dsn)
     gtids = Gtids.of(found.gtids)
-    return Moment(found.at, gtids) if gtids else None
+    return SourceMoment(found.at, gtids) if gtids else None
 
 
 def acknowledged_lsn(offsets: Offsets) -> Lsn | None:
@@ -100,9 +100,9 @@ def _only(offsets: Offsets) -> Mapping[str, Any]:
     return offsets[0] if len(offsets) == 1 and not offsets[0].get("snapshot") else {}
 
 
-_BINLOG: Final = Log(Gtids.parse, _mysql_now, acknowledged_gtids)
-LOGS: Final[Mapping[str, Log]] = {
-    "postgres": Log(Lsn.parse, _postgres_now, acknowledged_lsn),
+_BINLOG: Final = LogFunctions(Gtids.parse, _mysql_now, acknowledged_gtids)
+LOGS: Final[Mapping[str, LogFunctions]] = {
+    "postgres": LogFunctions(Lsn.parse, _postgres_now, acknowledged_lsn),
     "mysql": _BINLOG,
     "mariadb": _BINLOG,
 }
@@ -150,7 +150,7 @@ class Deliveries:
         self._found: dict[Key, Delivery | None] = {}
         self._due: dict[Key, float] = {}
         self._asking: dict[Key, threading.Thread] = {}
-        self._connectors: dict[str, tuple[Connector, ...]] = {}
+        self._connectors: dict[str, tuple[RunningConnector, ...]] = {}
         self._names: dict[tuple[str, str], str] = {}
 
     def newest(self, entry: TableEntry) -> Delivery | None:
@@ -257,14 +257,14 @@ class _Document:
     """The moments of a source that a connector has not reached, and the newest that it has."""
 
     url: str
-    log: Log
+    log: LogFunctions
 
     @classmethod
-    def of(cls, registry_url: str, key: Key, log: Log) -> _Document:
+    def of(cls, registry_url: str, key: Key, log: LogFunctions) -> _Document:
         source, connector = (quote(each, safe="") for each in key)
         return cls(beside(registry_url, f"moments/{source}/{connector}.json"), log)
 
-    def load(self) -> Seen[Any]:
+    def load(self) -> SourceMemory[Any]:
         """Returns nothing if it is missing or unreadable: moments are then collected again."""
         files, path = files_at(self.url)
         try:
@@ -273,11 +273,11 @@ class _Document:
             document = json.loads(content)
             moments = tuple(self._moment(*each) for each in document["moments"])
             stale = document["stale"]
-            return Seen(moments, None if stale is None else self.log.parse(stale))
+            return SourceMemory(moments, None if stale is None else self.log.parse(stale))
         except (OSError, ValueError, TypeError, KeyError):
-            return Seen()
+            return SourceMemory()
 
-    def save(self, seen: Seen[Any]) -> None:
+    def save(self, seen: SourceMemory[Any]) -> None:
         """Ignores failures: without stored moments the next process only proves less at first."""
         files, path = files_at(self.url)
         document = {
@@ -289,5 +289,5 @@ class _Document:
         except OSError:
             return
 
-    def _moment(self, at: str, place: str) -> Moment[Any]:
-        return Moment(datetime.fromisoformat(at), self.log.parse(place))
+    def _moment(self, at: str, place: str) -> SourceMoment[Any]:
+        return SourceMoment(datetime.fromisoformat(at), self.log.parse(place))

@@ -15,7 +15,7 @@ from confluent_kafka import IsolationLevel
 from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
 from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector
-from cdc_assets.changes.retention import Retention
+from cdc_assets.changes.retention import TopicRetention
 from cdc_assets.log.admin import Admin
 from cdc_assets.log.errors import of_partition
 from cdc_assets.log.hours import HourWindow, WindowOffsets, boundaries, cut
@@ -113,7 +113,7 @@ class KafkaLog:
         (end,) = self._admin.offsets(partitions, [_LATEST])
         return end
 
-    def retention(self, topics: Iterable[str]) -> dict[str, Retention]:
+    def retention(self, topics: Iterable[str]) -> dict[str, TopicRetention]:
         """Returns topics' retention: one request. Left out where we may not ask."""
         return self._admin.retention(topics)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from cdc_assets.changes.renamed import Renamed
+from cdc_assets.changes.renamed import RenamedTable
 from cdc_assets.errors import CdcError, TerminalError, UnreachableError
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.registry import TableEntry
@@ -74,7 +74,7 @@ def _another(entry: TableEntry, log: KafkaLog) -> TerminalError | None:
     return TerminalError(what, where=f"table={entry.table} topic={renamed.before}", remedy=remedy)
 
 
-def _is_another(renamed: Renamed, log: KafkaLog) -> bool:
+def _is_another(renamed: RenamedTable, log: KafkaLog) -> bool:
     """Returns whether the topic is known to have been made anew since its end was noted."""
     now = log.identity([renamed.before]).get(renamed.before) if renamed.topic_id else None
     return now is not None and now.topic_id != renamed.topic_id

@@ -27,7 +27,7 @@ _SCANNED: Final = frozenset({"SUCCEEDED", "EMPTY"})
 """The statuses with which the reading of a table ends if all of its rows were sent."""
 
 
-class Kind(StrEnum):
+class NoticeKind(StrEnum):
     """The kind of a notice, as Debezium writes it."""
 
     STARTED = "STARTED"
@@ -44,7 +44,7 @@ class Notice:
     """One notification about incremental snapshots.
 
     Attributes:
-        kind: see `Kind`.
+        kind: see `NoticeKind`.
         connector: the connector's ``topic.prefix``.
         collections: collections that are still to be read, the present one first.
         collection: the one that is being read, or was.
@@ -56,7 +56,7 @@ class Notice:
         id: of the newest signal that the connector has taken up.
     """
 
-    kind: Kind
+    kind: NoticeKind
     connector: str
     collections: tuple[str, ...] = ()
     collection: str = ""
@@ -131,7 +131,7 @@ class TableSnapshot:
             return False
         if self.phase is Phase.UNKNOWN and self.signal not in {"", notice.id}:
             return False
-        if notice.kind in {Kind.COMPLETED, Kind.ABORTED}:
+        if notice.kind in {NoticeKind.COMPLETED, NoticeKind.ABORTED}:
             is_mine = not notice.collections or self.collection in notice.collections
             return self.is_under_way and is_mine
         return self.collection in {*notice.collections, notice.collection}
@@ -143,7 +143,7 @@ class TableSnapshot:
         waiting = tuple(c for c in notice.collections if c != self.collection)
         now = replace(self, waiting=waiting, heard=self.heard + 1)
         match notice.kind:
-            case Kind.STARTED:
+            case NoticeKind.STARTED:
                 return TableSnapshot(
                     self.connector,
                     self.collection,
@@ -154,19 +154,21 @@ class TableSnapshot:
                     signal=self.signal,
                     heard=now.heard,
                 )
-            case Kind.IN_PROGRESS:
+            case NoticeKind.IN_PROGRESS:
                 is_late = self.phase is Phase.PAUSED and not self.is_late
                 now = replace(
                     now, phase=Phase.PAUSED if is_late else Phase.RUNNING, is_late=is_late
                 )
                 return _read(now, notice) if notice.collection == self.collection else now
-            case Kind.PAUSED:
+            case NoticeKind.PAUSED:
                 return replace(now, phase=Phase.PAUSED, is_late=False)
-            case Kind.RESUMED:
+            case NoticeKind.RESUMED:
                 return replace(now, phase=Phase.RUNNING)
-            case Kind.ABORTED | Kind.COMPLETED:  # a stopped snapshot is reported by both
+            case (
+                NoticeKind.ABORTED | NoticeKind.COMPLETED
+            ):  # a stopped snapshot is reported by both
                 return replace(now, phase=Phase.STOPPED, waiting=())
-            case Kind.TABLE_SCAN_COMPLETED:
+            case NoticeKind.TABLE_SCAN_COMPLETED:
                 return _scanned(now, notice)
 
 

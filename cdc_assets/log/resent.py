@@ -16,10 +16,10 @@ from enum import Enum, auto
 from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.log.boundaries import next_change, unread_records
 from cdc_assets.log.marks import LogRecord
-from cdc_assets.log.unfinished import FIRST_DEPTH, Counts, Records, Unfinished, read_tails
+from cdc_assets.log.unfinished import FIRST_DEPTH, Counts, TopicRecords, Unfinished, read_tails
 
 
-class Newest(Enum):
+class TransactionState(Enum):
     """The state of a batch's newest transaction."""
 
     WHOLE = auto()
@@ -30,11 +30,11 @@ class Newest(Enum):
 
 
 def newest_of(
-    records: Records,
+    records: TopicRecords,
     ranges: Sequence[OffsetRange],
     newest: Mapping[int, int],
     counts: Counts,
-) -> tuple[Newest, Unfinished | None]:
+) -> tuple[TransactionState, Unfinished | None]:
     """Determines whether ranges hold all of a transaction that is followed by older ones.
 
     Args:
@@ -56,7 +56,7 @@ def newest_of(
         if _is_followed_by_older(records, partition, record, ends[partition])
     ]
     if not behind:
-        return Newest.WHOLE, None
+        return TransactionState.WHOLE, None
     first = max(behind, key=lambda record: record.transaction.order)
     transaction = first.transaction
     ended = counts({transaction: first.timestamp})
@@ -64,7 +64,7 @@ def newest_of(
         transaction, _last_sent(records, ranges, first), transaction.id in ended
     )
     if not unfinished.has_ended:
-        return Newest.UNFINISHED, unfinished
+        return TransactionState.UNFINISHED, unfinished
     mine = {p: record for p, record in last.items() if record.transaction.id == transaction.id}
     has_last = _has_last(mine.values(), ended[transaction.id])
     following = (
@@ -73,15 +73,17 @@ def newest_of(
         if each.partition not in mine
     )
     others = all(each is None or transaction.precedes(each.transaction) for each in following)
-    return (Newest.WHOLE if has_last and others else Newest.CUT), unfinished
+    return (TransactionState.WHOLE if has_last and others else TransactionState.CUT), unfinished
 
 
-def _last_sent(records: Records, ranges: Sequence[OffsetRange], known: LogRecord) -> datetime:
+def _last_sent(records: TopicRecords, ranges: Sequence[OffsetRange], known: LogRecord) -> datetime:
     tails = read_tails(records, unread_records(records, ranges), FIRST_DEPTH).values()
     return max([known.timestamp, *(each.timestamp for tail in tails for each in tail.records)])
 
 
-def _is_followed_by_older(records: Records, partition: int, record: LogRecord, end: int) -> bool:
+def _is_followed_by_older(
+    records: TopicRecords, partition: int, record: LogRecord, end: int
+) -> bool:
     if record.place is None:
         return False
     after = next_change(records, partition, record.offset + 1)

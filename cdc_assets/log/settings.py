@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
     ResourceType,  # pyright: ignore[reportPrivateImportUsage]
 )
 
-from cdc_assets.changes.retention import FOR_EVER, Retention
+from cdc_assets.changes.retention import FOR_EVER, TopicRetention
 
 _MISSING: Final = KafkaError.UNKNOWN_TOPIC_OR_PART
 _REFUSED: Final = frozenset({
@@ -38,7 +38,7 @@ class TopicSettings:
     """
 
     policies: frozenset[str]
-    retention: Retention
+    retention: TopicRetention
     append_time: bool = False
 
 
@@ -92,15 +92,15 @@ def settings_of(said: Mapping[str, str]) -> TopicSettings:
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-def retention_of(settings: Mapping[str, str | None]) -> Retention:
+def retention_of(settings: Mapping[str, str | None]) -> TopicRetention:
     """Returns the retention of a topic's settings, including those inherited from its broker.
 
     A topic that only compacts deletes no record for its age.
     """
     policies = (settings.get("cleanup.policy") or "delete").split(",")
     if "delete" not in {each.strip() for each in policies}:
-        return Retention()
-    return Retention(_age(settings), _bound(settings, "retention.bytes"))
+        return TopicRetention()
+    return TopicRetention(_age(settings), _bound(settings, "retention.bytes"))
 
 
 def _age(settings: Mapping[str, str | None]) -> timedelta | None:

@@ -25,7 +25,7 @@ from cdc_assets.changes.offsets import OffsetRange, OffsetVector
 from cdc_assets.log.boundaries import Aligned, align
 from cdc_assets.log.marks import Ended, LogRecord, Marks, Transaction
 from cdc_assets.log.reader import Cursor, Reader
-from cdc_assets.log.resent import Newest, newest_of
+from cdc_assets.log.resent import TransactionState, newest_of
 from cdc_assets.log.unfinished import MAX_READ, SETTLED, Unfinished
 from cdc_assets.log.values import RawRecord
 
@@ -98,7 +98,7 @@ class TransactionLog:
         ranges: tuple[OffsetRange, ...],
         log_end: OffsetVector,
         newest: Mapping[int, int],
-    ) -> tuple[Newest, Unfinished | None]:
+    ) -> tuple[TransactionState, Unfinished | None]:
         """Determines whether ranges hold all of a transaction that is followed by older ones.
 
         See `resent.newest_of`.

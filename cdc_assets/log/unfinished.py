@@ -36,7 +36,7 @@ FIRST_DEPTH: Final = 32
 _DEEPER: Final = 8
 
 
-class Records(Protocol):
+class TopicRecords(Protocol):
     """The records of one topic with a value, below the log's ends."""
 
     @property
@@ -58,7 +58,7 @@ class Records(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class PartitionTail:
     """The last records of a partition; ``whole`` if there are none before them."""
 
     records: tuple[LogRecord, ...]
@@ -85,7 +85,7 @@ class Unfinished:
     has_ended: bool
 
 
-class Verdict(Enum):
+class TransactionVerdict(Enum):
     """The verdict of the tails on a transaction that has ended."""
 
     WHOLE = auto()
@@ -94,7 +94,7 @@ class Verdict(Enum):
 
 
 def oldest_unfinished(
-    records: Records,
+    records: TopicRecords,
     unread: Mapping[int, OffsetRange],
     counts: Counts,
     accepted: Collection[str] = (),
@@ -118,17 +118,21 @@ def oldest_unfinished(
         ended |= counts(new) if new else {}
         asked |= {t.id for t in new}
         verdicts = {t: _verdict(t, tails, ended) for t in doubtful}
-        is_known = Verdict.UNKNOWN not in verdicts.values() and not _reaches_further(tails)
+        is_known = TransactionVerdict.UNKNOWN not in verdicts.values() and not _reaches_further(
+            tails
+        )
         if is_known or depth >= deepest:
             found = oldest(
                 t for t, verdict in verdicts.items()
-                if verdict is Verdict.OPEN and t.id not in accepted
+                if verdict is TransactionVerdict.OPEN and t.id not in accepted
             )  # fmt: skip
             return Unfinished(found, doubtful[found], found.id in ended) if found else None
         depth = min(depth * _DEEPER, deepest)
 
 
-def read_tails(records: Records, unread: Mapping[int, OffsetRange], depth: int) -> dict[int, Tail]:
+def read_tails(
+    records: TopicRecords, unread: Mapping[int, OffsetRange], depth: int
+) -> dict[int, PartitionTail]:
     """Returns the records at the last ``depth`` offsets of each partition's range.
 
     Offsets without a record do not count as long as there is neither a change nor ``depth``
@@ -138,17 +142,17 @@ def read_tails(records: Records, unread: Mapping[int, OffsetRange], depth: int) 
     return {partition: _tail(records, each, depth) for partition, each in unread.items()}
 
 
-def _tail(records: Records, each: OffsetRange, depth: int) -> Tail:
+def _tail(records: TopicRecords, each: OffsetRange, depth: int) -> PartitionTail:
     looked = depth
     while True:
         start = max(0, each.end - looked)
-        tail = Tail(records.between(each.partition, start, each.end), start == 0)
+        tail = PartitionTail(records.between(each.partition, start, each.end), start == 0)
         if start <= each.start or tail.changes or len(tail.records) >= depth:
             return tail
         looked = min(looked * 2, each.length)
 
 
-def in_doubt(tails: Mapping[int, Tail]) -> dict[Transaction, datetime]:
+def in_doubt(tails: Mapping[int, PartitionTail]) -> dict[Transaction, datetime]:
     """Returns transactions that a partition may hold incompletely, with a late change's time."""
     changes = _changes(tails)
     if not changes:
@@ -167,7 +171,9 @@ def in_doubt(tails: Mapping[int, Tail]) -> dict[Transaction, datetime]:
     }
 
 
-def verdict(transaction: Transaction, tails: Mapping[int, Tail], count: int | None) -> Verdict:
+def verdict(
+    transaction: Transaction, tails: Mapping[int, PartitionTail], count: int | None
+) -> TransactionVerdict:
     """Determines whether all changes of a transaction that has ended are in the log.
 
     Args:
@@ -179,18 +185,18 @@ def verdict(transaction: Transaction, tails: Mapping[int, Tail], count: int | No
     places = {p: _places(tail, transaction) for p, tail in tails.items()}
     seen = {place for found in places.values() for place in found}
     if count is None or count < max(seen, default=0):
-        return Verdict.WHOLE
+        return TransactionVerdict.WHOLE
     begins = [_begins(tail, transaction) for tail in tails.values()]
     if None in begins:
-        return Verdict.UNKNOWN
+        return TransactionVerdict.UNKNOWN
     reach = max((begin for begin in begins if begin is not None), default=0)
     if not seen.issuperset(range(reach + 1, count + 1)):
-        return Verdict.OPEN
+        return TransactionVerdict.OPEN
     reached = all(
         _is_passed(transaction, tails[p]) or (found and found[-1] >= reach)
         for p, found in places.items()
     )
-    return Verdict.WHOLE if reach == 0 or reached else Verdict.UNKNOWN
+    return TransactionVerdict.WHOLE if reach == 0 or reached else TransactionVerdict.UNKNOWN
 
 
 def oldest(transactions: Iterable[Transaction]) -> Transaction | None:
@@ -199,19 +205,19 @@ def oldest(transactions: Iterable[Transaction]) -> Transaction | None:
 
 
 def _verdict(
-    transaction: Transaction, tails: Mapping[int, Tail], ended: Mapping[str, int | None]
-) -> Verdict:
+    transaction: Transaction, tails: Mapping[int, PartitionTail], ended: Mapping[str, int | None]
+) -> TransactionVerdict:
     if transaction.id not in ended:
-        return Verdict.OPEN
+        return TransactionVerdict.OPEN
     return verdict(transaction, tails, ended[transaction.id])
 
 
-def _places(tail: Tail, transaction: Transaction) -> list[int]:
+def _places(tail: PartitionTail, transaction: Transaction) -> list[int]:
     found = (r.place for r in tail.changes if r.transaction.id == transaction.id)
     return [place for place in found if place is not None]
 
 
-def _begins(tail: Tail, transaction: Transaction) -> int | None:
+def _begins(tail: PartitionTail, transaction: Transaction) -> int | None:
     """Returns the place below which the tail may lack changes; 0 if it has all, None if unknown.
 
     Everything before an older record is older too. That holds for rows as well, as they were read
@@ -225,15 +231,15 @@ def _begins(tail: Tail, transaction: Transaction) -> int | None:
     return first.place if first and first.transaction.id == transaction.id else None
 
 
-def _is_passed(transaction: Transaction, tail: Tail) -> bool:
+def _is_passed(transaction: Transaction, tail: PartitionTail) -> bool:
     return bool(tail.changes) and transaction.precedes(tail.changes[-1].transaction)
 
 
-def _passed_everywhere(transaction: Transaction, tails: Mapping[int, Tail]) -> bool:
+def _passed_everywhere(transaction: Transaction, tails: Mapping[int, PartitionTail]) -> bool:
     return all(_is_passed(transaction, tail) for tail in tails.values())
 
 
-def _reaches_further(tails: Mapping[int, Tail]) -> bool:
+def _reaches_further(tails: Mapping[int, PartitionTail]) -> bool:
     """Returns whether transactions in doubt may begin before the tails."""
     doubtful = {transaction.id for transaction in in_doubt(tails)}
     firsts = [tail.changes[0] for tail in tails.values() if tail.changes and not tail.whole]
@@ -245,7 +251,7 @@ def _reaches_further(tails: Mapping[int, Tail]) -> bool:
     )
 
 
-def _changes(tails: Mapping[int, Tail]) -> list[LogRecord]:
+def _changes(tails: Mapping[int, PartitionTail]) -> list[LogRecord]:
     return [record for tail in tails.values() for record in tail.changes]
 
 
@@ -253,7 +259,7 @@ def _late(changes: Iterable[LogRecord]) -> datetime:
     return max(record.timestamp for record in changes) - SETTLED
 
 
-def _is_before(transaction: Transaction, tail: Tail) -> bool:
+def _is_before(transaction: Transaction, tail: PartitionTail) -> bool:
     """Returns whether a partition may still lack older transactions than this one."""
     last = tail.changes[-1].transaction if tail.changes else None
     return last is None or last.precedes(transaction)

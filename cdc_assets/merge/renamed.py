@@ -30,7 +30,7 @@ from cdc_assets.changes.numbering import Numbering
 from cdc_assets.changes.offsets import OffsetVector, total_length
 from cdc_assets.changes.position import Scheme
 from cdc_assets.changes.publish_kind import PublishKind
-from cdc_assets.changes.renamed import Renamed
+from cdc_assets.changes.renamed import RenamedTable
 from cdc_assets.changes.restarts import Restarts
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.databases.catalog import SourceCatalog, catalog_of
@@ -51,7 +51,7 @@ from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.ddl import Relation
-from cdc_assets.schema.history import History
+from cdc_assets.schema.history import StatementHistory
 
 _SCHEMES: Final = frozenset(
     {Scheme.POSTGRES, Scheme.BINLOG, Scheme.MARIADB, Scheme.SQLSERVER, Scheme.ORACLE}
@@ -76,7 +76,7 @@ class Former:
 
     entry: TableEntry
     state: TableState
-    history: History | None
+    history: StatementHistory | None
 
 
 class Renames:
@@ -172,7 +172,7 @@ class Renames:
 
     def follow(
         self, former: Former, entry: TableEntry, run_id: str
-    ) -> Iterator[BatchResult | Waiting | Renamed]:
+    ) -> Iterator[BatchResult | Waiting | RenamedTable]:
         """Merges the rest under the former name, and goes on under the new one.
 
         The last item is for the registry, unless the rest cannot be merged yet.
@@ -199,7 +199,7 @@ class Renames:
                 return
         yield self._switched(former, entry, run_id, where)
 
-    def _switched(self, former: Former, entry: TableEntry, run_id: str, where: str) -> Renamed:
+    def _switched(self, former: Former, entry: TableEntry, run_id: str, where: str) -> RenamedTable:
         old, state = former.entry, self._lake.state(former.entry.target)
         published = state.published if state else None
         if state is None or published is None:
@@ -214,7 +214,7 @@ class Renames:
             raise _cannot(obstacle, where)
         at = entry.table
         was = old.topic, published.offsets, published.topic_id
-        renamed = Renamed(at.schema, at.name, entry.topic, *was)
+        renamed = RenamedTable(at.schema, at.name, entry.topic, *was)
         said = replace(AtSource.of(state, ""), renamed=renamed)
         if former.history is not None:
             said = replace(said, history=former.history)

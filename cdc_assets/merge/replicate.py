@@ -23,19 +23,19 @@ from cdc_assets.merge.intake.planning import rest_of
 from cdc_assets.merge.intake.shared_reading import SharedReadings
 from cdc_assets.merge.plan.outcome import (
     Conflict,
-    Lacking,
-    Longer,
     Merged,
-    Mixed,
-    Nothing,
+    MissesColumns,
+    NeedsAllSchemas,
+    NeedsColumns,
+    NeedsDdl,
+    NeedsLongerBatch,
+    NeedsSchemas,
+    NothingNew,
+    Replan,
     Requeued,
-    Told,
-    Unlike,
-    Unwritten,
-    Wider,
 )
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.plan.request import Again, Quarantined, Request, Tail
+from cdc_assets.merge.plan.request import Quarantined, ReplayRequest, Request, TailRequest
 from cdc_assets.merge.plan.result import BatchResult, QuarantineReplay, Waiting
 from cdc_assets.registry import TableEntry
 
@@ -116,7 +116,7 @@ class Replicator:
             CdcError: see `cdc_assets.errors`; batches yielded before stay published.
         """
         if budget_seconds > 0:
-            request = Request(entry, run_id, Tail(window))
+            request = Request(entry, run_id, TailRequest(window))
             longest = min(budget_seconds, self._attempts.table_seconds(entry))
             deadline = time.monotonic() + longest
             for done in self._lives(request, deadline, next_hour):
@@ -142,7 +142,7 @@ class Replicator:
         """
         for window in sorted(windows):
             ranges = self._attempts.planner.replay_ranges(entry, window)
-            yield from self._again(entry, run_id, Again(ranges, window))
+            yield from self._again(entry, run_id, ReplayRequest(ranges, window))
 
     def replay_offsets(
         self, entry: TableEntry, ranges: tuple[OffsetRange, ...], *, run_id: str
@@ -153,7 +153,7 @@ class Replicator:
             TerminalError: if one is not, the table does not exist yet, or it has no key.
         """
         own = self._attempts.planner.replayable(entry, ranges)
-        yield from self._again(entry, run_id, Again(own))
+        yield from self._again(entry, run_id, ReplayRequest(own))
 
     def replay_quarantined(
         self,
@@ -199,9 +199,9 @@ class Replicator:
         Raises:
             CdcError: if the table would stop before it reads its records.
         """
-        return self._attempts.plan(Request(entry, "plan", Tail()))
+        return self._attempts.plan(Request(entry, "plan", TailRequest()))
 
-    def _again(self, entry: TableEntry, run_id: str, work: Again) -> Iterator[BatchResult]:
+    def _again(self, entry: TableEntry, run_id: str, work: ReplayRequest) -> Iterator[BatchResult]:
         if work.ranges:
             for done in self._lives(Request(entry, run_id, work), float("inf"), None):
                 if isinstance(done, BatchResult):
@@ -217,7 +217,7 @@ class Replicator:
                 case Merged(result):
                     yield result
                     request = _after(request, result) if time.monotonic() < deadline else None
-                    if request and not isinstance(request.work, Tail):
+                    if request and not isinstance(request.work, TailRequest):
                         watch = self._attempts.watch(request.entry)  # a batch is a turn
                 case Requeued(replay):
                     yield replay
@@ -225,40 +225,46 @@ class Replicator:
                 case Waiting() as waiting:
                     yield waiting
                     request = None
-                case Nothing():
+                case NothingNew():
                     request = _in_next_hour(request, next_hour)
-                case Longer() | Conflict() as again:
+                case NeedsLongerBatch() | Conflict() as again:
                     request = _asked_again(request, again)
-                case Wider() | Lacking() | Told() | Unwritten() | Mixed() as again:
+                case (
+                    NeedsColumns()
+                    | MissesColumns()
+                    | NeedsDdl()
+                    | NeedsSchemas()
+                    | NeedsAllSchemas() as again
+                ):
                     request = _asked_again(request, again).noting(again.case)
                 case unexpected:
                     assert_never(unexpected)
 
 
-def _asked_again(request: Request, why: Longer | Unlike | Conflict) -> Request:
+def _asked_again(request: Request, why: NeedsLongerBatch | Replan | Conflict) -> Request:
     """Returns the request for the same batch, with what the outcome has shown.
 
     Raises:
         CdcError: if another try cannot help.
     """
     match why:
-        case Longer(error, may_grow):
+        case NeedsLongerBatch(error, may_grow):
             if not may_grow:
                 raise error
             return request.longer()
-        case Wider(found):
+        case NeedsColumns(found):
             return request.wider(found)
-        case Lacking(columns):
+        case MissesColumns(columns):
             return request.without(columns)
-        case Told(where):
+        case NeedsDdl(where):
             return request.knowing(where)
-        case Unwritten():
+        case NeedsSchemas():
             if request.all_schemas:
                 what = "records have another schema each time that they are asked for it"
                 where = f"table={request.entry.table} topic={request.entry.topic}"
                 raise TerminalError(what, where=where, remedy="mend the format's `writer`")
             return request.with_all_schemas()
-        case Mixed():
+        case NeedsAllSchemas():
             return request.apart()
         case Conflict(error):
             if request.tries == _CONFLICT_TRIES:
@@ -269,19 +275,19 @@ def _asked_again(request: Request, why: Longer | Unlike | Conflict) -> Request:
 def _after(request: Request, done: BatchResult) -> Request | None:
     """Returns the request after a batch; None if everything requested again has been merged."""
     match request.work:
-        case Tail(window):
-            return request.for_work(Tail(window, done))
-        case Again(ranges, window):
+        case TailRequest(window):
+            return request.for_work(TailRequest(window, done))
+        case ReplayRequest(ranges, window):
             rest = rest_of(ranges, done.ranges)
-            return request.for_work(Again(rest, window)) if rest else None
+            return request.for_work(ReplayRequest(rest, window)) if rest else None
         case Quarantined():
             return None
 
 
 def _in_next_hour(request: Request, next_hour: NextHour | None) -> Request | None:
     match request.work:
-        case Tail(HourWindow() as window, last) if next_hour is not None:
+        case TailRequest(HourWindow() as window, last) if next_hour is not None:
             hour = next_hour(window, last)
-            return request.for_work(Tail(hour)) if hour else None
+            return request.for_work(TailRequest(hour)) if hour else None
         case _:
             return None

@@ -16,11 +16,11 @@ from typing import Any, Final, cast
 
 from cdc_assets.changes.alerting import (
     QUIET,
-    Finding,
+    AlertFinding,
+    AlertKind,
     Group,
     Judged,
     Key,
-    Kind,
     Known,
     Member,
     Message,
@@ -130,7 +130,7 @@ class News:
         at: aware.
     """
 
-    found: Sequence[Finding]
+    found: Sequence[AlertFinding]
     judges: Judged
     at: datetime
 
@@ -205,7 +205,7 @@ def _member_to_dict(member: Member) -> dict[str, Any]:
 
 
 def _known(document: Sequence[Mapping[str, Any]]) -> Known:
-    return {(Kind(each["kind"]), each["source"]): _group(each) for each in document}
+    return {(AlertKind(each["kind"]), each["source"]): _group(each) for each in document}
 
 
 def _group(said: Mapping[str, Any]) -> Group:

@@ -18,7 +18,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.database import ConnectConfig
 from cdc_assets.config.secret import reveal
 from cdc_assets.errors import CdcError, ConfigError, UnreachableError
-from cdc_assets.log.connect import Connector, ConnectRest, connect_of
+from cdc_assets.log.connect import ConnectRest, RunningConnector, connect_of
 from cdc_assets.registry import TableEntry
 
 GOOD_FOR_SECONDS: Final = 5
@@ -51,7 +51,7 @@ class ConnectorView:
 
     working: Working
     words: str
-    connectors: tuple[Connector, ...] = ()
+    connectors: tuple[RunningConnector, ...] = ()
     is_configured: bool = True
     away: CdcError | None = None
 
@@ -66,7 +66,7 @@ class _Answer:
     """The answer of a Connect, or why there is none."""
 
     rest: ConnectRest
-    connectors: tuple[Connector, ...] = ()
+    connectors: tuple[RunningConnector, ...] = ()
     problem: UnreachableError | None = None
 
 
@@ -162,13 +162,13 @@ def _view(answer: _Answer, name: str | None, topic: str) -> ConnectorView:
     return ConnectorView(_worst(mine), _words(mine, answer.rest.shown), mine)
 
 
-def _worst(connectors: Sequence[Connector]) -> Working:
+def _worst(connectors: Sequence[RunningConnector]) -> Working:
     if any(each.has_failed for each in connectors):
         return Working.DOWN
     return Working.UP if all(each.is_up for each in connectors) else Working.HELD
 
 
-def _words(connectors: Sequence[Connector], url: str) -> str:
+def _words(connectors: Sequence[RunningConnector], url: str) -> str:
     return "; ".join(
         each.words
         if each.is_up

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final, assert_never
 from urllib.parse import quote
 
-from cdc_assets.changes.alerting import Finding, Kind
+from cdc_assets.changes.alerting import AlertFinding, AlertKind
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.slo import SloState
 from cdc_assets.config.platform import AlertsConfig
@@ -46,7 +46,7 @@ class Checked:
         words: its description.
     """
 
-    kind: Kind
+    kind: AlertKind
     table: TableName
     is_red: bool | None
     words: str = ""
@@ -66,7 +66,7 @@ class Look:
     asked: Asked = field(default_factory=Asked)
     checks: tuple[Checked, ...] = ()
 
-    def findings(self, config: AlertsConfig) -> list[Finding]:
+    def findings(self, config: AlertsConfig) -> list[AlertFinding]:
         """Returns all that is wrong."""
         tables = [each for each in self._tables.values() if each.condition is not Condition.DROPPED]
         there = {each.table for each in tables}
@@ -78,44 +78,44 @@ class Look:
             *(_of_check(each) for each in self.checks if each.is_red and each.table in there),
         ]
 
-    def judges(self, kind: Kind, source: str, member: str) -> bool:
+    def judges(self, kind: AlertKind, source: str, member: str) -> bool:
         """Returns whether this look would have found something that is still wrong."""
         match kind:
             case (
-                Kind.TABLE_FAILED
-                | Kind.LOST_RANGE
-                | Kind.QUARANTINED
-                | Kind.BUDGET_BURNS
-                | Kind.IN_DOUBT
+                AlertKind.TABLE_FAILED
+                | AlertKind.LOST_RANGE
+                | AlertKind.QUARANTINED
+                | AlertKind.BUDGET_BURNS
+                | AlertKind.IN_DOUBT
             ):
                 return self._judges_table(kind, source, member)
-            case Kind.ROWS_DIFFER | Kind.OFFSETS_GAP:
+            case AlertKind.ROWS_DIFFER | AlertKind.OFFSETS_GAP:
                 is_gone = (source, member) not in self._tables
                 return is_gone or (kind, source, member) in self._checked
-            case Kind.CONNECTOR_DOWN:
+            case AlertKind.CONNECTOR_DOWN:
                 tables = self._tables.values()
                 views = (each.connector for each in tables if each.table.source == source)
                 return not any(v.is_configured and v.working is Working.UNKNOWN for v in views)
-            case Kind.SLOT_GROWS:
+            case AlertKind.SLOT_GROWS:
                 mine = (each for each in self.numbers.sources if each.source == source)
                 return not any(each.slots and each.slots.problem for each in mine)
-            case Kind.PART_AWAY:
+            case AlertKind.PART_AWAY:
                 return self._judges_part(source, member)
-            case Kind.LOGIN_REFUSED:
-                away = Kind.PART_AWAY, source, member
+            case AlertKind.LOGIN_REFUSED:
+                away = AlertKind.PART_AWAY, source, member
                 found = ((each.kind, each.source, each.member) for each in self._of_parts)
                 return self._judges_part(source, member) and away not in found
-            case Kind.CANNOT_LOOK:
+            case AlertKind.CANNOT_LOOK:
                 return True
             case _:
                 assert_never(kind)
 
-    def _judges_table(self, kind: Kind, source: str, member: str) -> bool:
+    def _judges_table(self, kind: AlertKind, source: str, member: str) -> bool:
         table = self._tables.get((source, member))
         if table is None or not self.numbers.status.is_whole:
             return table is None
         return table.survey.problem is None and (
-            kind is not Kind.BUDGET_BURNS or table.slo is not None
+            kind is not AlertKind.BUDGET_BURNS or table.slo is not None
         )
 
     def _judges_part(self, source: str, member: str) -> bool:
@@ -124,7 +124,7 @@ class Look:
         return key in self.asked.parts or member not in _ASKED_APART
 
     @cached_property
-    def _of_parts(self) -> list[Finding]:
+    def _of_parts(self) -> list[AlertFinding]:
         views = {each.table.source: each.connector for each in self._tables.values()}
         return [
             *(of_problem(each) for each in self.numbers.status.problems),
@@ -138,7 +138,7 @@ class Look:
         return {(each.table.source, each.table.qualified): each for each in tables}
 
     @cached_property
-    def _checked(self) -> set[tuple[Kind, str, str]]:
+    def _checked(self) -> set[tuple[AlertKind, str, str]]:
         return {
             (each.kind, each.table.source, each.table.qualified)
             for each in self.checks
@@ -151,7 +151,7 @@ _ASKED_APART: Final = frozenset(
 )
 
 
-def of_problem(problem: CdcError, source: str = "", part: str = "") -> Finding:
+def of_problem(problem: CdcError, source: str = "", part: str = "") -> AlertFinding:
     """Returns the finding for a part that does not answer, or refuses.
 
     Args:
@@ -161,33 +161,33 @@ def of_problem(problem: CdcError, source: str = "", part: str = "") -> Finding:
     """
     kind, after = _kind_of(problem, is_part=bool(part))
     words = f"{problem}; then look at: cdc-assets status"
-    return Finding(kind, source or ALL, part or problem.where or problem.what, words, after)
+    return AlertFinding(kind, source or ALL, part or problem.where or problem.what, words, after)
 
 
-def _kind_of(problem: CdcError, *, is_part: bool) -> tuple[Kind, timedelta]:
+def _kind_of(problem: CdcError, *, is_part: bool) -> tuple[AlertKind, timedelta]:
     if isinstance(problem, LoginRefusedError):
-        return Kind.LOGIN_REFUSED, timedelta()
+        return AlertKind.LOGIN_REFUSED, timedelta()
     if is_part or isinstance(problem, TransientError):
-        return Kind.PART_AWAY, SILENT
-    return Kind.CANNOT_LOOK, timedelta()
+        return AlertKind.PART_AWAY, SILENT
+    return AlertKind.CANNOT_LOOK, timedelta()
 
 
-def _of_table(each: TableStatus) -> Iterator[Finding]:
+def _of_table(each: TableStatus) -> Iterator[AlertFinding]:
     source, name = each.table.source, each.table.qualified
     failure = each.survey.failure
     if each.condition is Condition.FAILING and failure is not None:
         after = timedelta() if failure.needs_person else TRANSIENT
         words = "; ".join(filter(None, (failure.message, stopped_words(each.survey))))
-        yield Finding(Kind.TABLE_FAILED, source, name, words, after)
+        yield AlertFinding(AlertKind.TABLE_FAILED, source, name, words, after)
     if each.retained is not None and each.retained.is_near:
-        yield Finding(Kind.LOST_RANGE, source, name, each.retained.words())
+        yield AlertFinding(AlertKind.LOST_RANGE, source, name, each.retained.words())
     if each.silent:
         why = "; ".join(map(doubt_words, each.silent))
         words = f"{why} → {doubt_remedy(str(each.table))}"
-        yield Finding(Kind.IN_DOUBT, source, name, words)
+        yield AlertFinding(AlertKind.IN_DOUBT, source, name, words)
     if each.quarantined:
-        yield Finding(
-            Kind.QUARANTINED, source, name, quarantine_words(each.table, each.quarantined)
+        yield AlertFinding(
+            AlertKind.QUARANTINED, source, name, quarantine_words(each.table, each.quarantined)
         )
     if each.slo is not None and each.slo.state in {SloState.WARN, SloState.ERROR}:
         words = (
@@ -195,7 +195,7 @@ def _of_table(each: TableStatus) -> Iterator[Finding]:
             f"{each.slo.budget_left:.0%} of the error budget left, burning "
             f"{each.slo.burn_rate:.1f} times as fast as allowed → cdc-assets status"
         )
-        yield Finding(Kind.BUDGET_BURNS, source, name, words, BURNING)
+        yield AlertFinding(AlertKind.BUDGET_BURNS, source, name, words, BURNING)
 
 
 _NOT_UP: Final = {
@@ -204,7 +204,7 @@ _NOT_UP: Final = {
 }
 
 
-def _of_connectors(tables: Sequence[TableStatus]) -> Iterator[Finding]:
+def _of_connectors(tables: Sequence[TableStatus]) -> Iterator[AlertFinding]:
     """Yields one finding per connector, however many tables wait for it."""
     waiting: dict[tuple[str, str], list[TableStatus]] = {}
     for each in tables:
@@ -222,7 +222,7 @@ def _of_connectors(tables: Sequence[TableStatus]) -> Iterator[Finding]:
             else "nothing is merged into its tables now, as people want"
         )
         words = f"{view.trouble}; {whom}{_go_on(view)}"
-        yield Finding(Kind.CONNECTOR_DOWN, source, names, words, after)
+        yield AlertFinding(AlertKind.CONNECTOR_DOWN, source, names, words, after)
 
 
 def _go_on(view: ConnectorView) -> str:
@@ -237,7 +237,7 @@ def _go_on(view: ConnectorView) -> str:
     return f" → once its reason is mended, ask Kafka Connect: {', '.join(asked)}" if asked else ""
 
 
-def _of_slots(source: SourceNumbers, config: AlertsConfig) -> Iterator[Finding]:
+def _of_slots(source: SourceNumbers, config: AlertsConfig) -> Iterator[AlertFinding]:
     for each in source.slots.slots if source.slots else ():
         is_lost = each.wal_status in {"unreserved", "lost"}
         if is_lost or each.retained_bytes > config.slot_bytes:
@@ -248,12 +248,12 @@ def _of_slots(source: SourceNumbers, config: AlertsConfig) -> Iterator[Finding]:
                 f"it {reader}: look at its connector, or if nobody needs the slot → "
                 f"SELECT pg_drop_replication_slot('{each.name}')"
             )
-            yield Finding(Kind.SLOT_GROWS, source.source, each.name, words)
+            yield AlertFinding(AlertKind.SLOT_GROWS, source.source, each.name, words)
 
 
-def _of_check(check: Checked) -> Finding:
+def _of_check(check: Checked) -> AlertFinding:
     table = check.table
     remedy = f"cdc-assets verify --table {table} --repair"
-    if check.kind is Kind.OFFSETS_GAP:
+    if check.kind is AlertKind.OFFSETS_GAP:
         remedy = f"cdc-assets verify --table {table}, and if rows differ: {remedy}"
-    return Finding(check.kind, table.source, table.qualified, f"{check.words} → {remedy}")
+    return AlertFinding(check.kind, table.source, table.qualified, f"{check.words} → {remedy}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError
-from cdc_assets.log.connect import Connector
+from cdc_assets.log.connect import RunningConnector
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import Status, TableStatus, read_status
 
@@ -87,7 +87,7 @@ class SourceNumbers:
     """
 
     source: str
-    connectors: tuple[Connector, ...]
+    connectors: tuple[RunningConnector, ...]
     slots: SourceSlots | None
 
 
@@ -120,7 +120,7 @@ def read_numbers(services: Services) -> Numbers:
 
 def source_numbers(services: Services, tables: Sequence[TableStatus]) -> tuple[SourceNumbers, ...]:
     """Returns the numbers of the sources that have tables, ordered by name."""
-    connectors: dict[str, dict[str, Connector]] = {}
+    connectors: dict[str, dict[str, RunningConnector]] = {}
     for each in tables:
         mine = connectors.setdefault(each.table.source, {})
         mine.update({connector.name: connector for connector in each.connector.connectors})
@@ -132,7 +132,7 @@ def source_numbers(services: Services, tables: Sequence[TableStatus]) -> tuple[S
 
 
 def _slot_names(
-    connectors: Mapping[str, Mapping[str, Connector]],
+    connectors: Mapping[str, Mapping[str, RunningConnector]],
 ) -> dict[str, list[str]]:
     return {
         source: [each.slot for each in mine.values() if each.slot]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector, total_length
-from cdc_assets.changes.retention import Overtaking, Retention, overtaking, paces
+from cdc_assets.changes.retention import Overtaking, TopicRetention, overtaking, paces
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.survey import TableSurvey
 
@@ -92,7 +92,7 @@ def _hour_ago(
 
 def _of(
     table: TableSurvey,
-    kept: Retention | None,
+    kept: TopicRetention | None,
     hour_ago: Mapping[str, OffsetVector],
     now: datetime,
 ) -> Retained:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cdc_assets.databases.catalog import SourceTable
     from cdc_assets.formats.histories import Histories
     from cdc_assets.lake import TableState
-    from cdc_assets.schema.history import History, Retyped
+    from cdc_assets.schema.history import Retyped, StatementHistory
 
 BY_CATALOG: Final = "the database's catalog"
 BY_RECORDS: Final = "the newest records"
@@ -149,7 +149,7 @@ def newest_drift(services: Services, entry: TableEntry, state: TableState) -> Dr
 
 def _history(
     services: Services, histories: Histories, entry: TableEntry, state: TableState
-) -> History | None:
+) -> StatementHistory | None:
     """Returns the effects of statements on the table, once a batch has recorded them.
 
     Before that, each call would have to read the whole topic.
@@ -164,7 +164,9 @@ def _history(
     return histories.of(entry, fmt, scheme, stored)
 
 
-def _stored(entry: TableEntry, state: TableState, history: History | None) -> TableSchema | None:
+def _stored(
+    entry: TableEntry, state: TableState, history: StatementHistory | None
+) -> TableSchema | None:
     """Returns the lake's columns, with the facts that statements give of them."""
     from cdc_assets.lake.columns import columns_of
 
@@ -175,7 +177,10 @@ def _stored(entry: TableEntry, state: TableState, history: History | None) -> Ta
 
 
 def _another(
-    entry: TableEntry, state: TableState, table: SourceTable | None, history: History | None
+    entry: TableEntry,
+    state: TableState,
+    table: SourceTable | None,
+    history: StatementHistory | None,
 ) -> str:
     """Says why the source's table is another than the lake's rows are of; empty if it is not."""
     from cdc_assets.lake.at_source import AtSource
@@ -194,7 +199,7 @@ def _nothing_differs(_: Retyped) -> bool:
     return True
 
 
-def _gone(history: History | None) -> Drift | None:
+def _gone(history: StatementHistory | None) -> Drift | None:
     """Returns the drift of a table that statements have removed; None if it still exists."""
     if history is None or history.is_there:
         return None
@@ -203,7 +208,7 @@ def _gone(history: History | None) -> Drift | None:
 
 
 def _lost(
-    identity: str | None, called: Mapping[str, tuple[str, str]], history: History | None
+    identity: str | None, called: Mapping[str, tuple[str, str]], history: StatementHistory | None
 ) -> Drift:
     """Returns the drift of a table that the database no longer has under its name."""
     if (gone := _gone(history)) is not None:
@@ -217,7 +222,7 @@ def _by_catalog(
     entry: TableEntry,
     state: TableState,
     table: SourceTable,
-    history: History | None,
+    history: StatementHistory | None,
 ) -> Drift:
     stored = _stored(entry, state, history)
     if stored is None:
@@ -254,7 +259,7 @@ def _by_catalog(
 
 
 def _in_doubt(
-    services: Services, entry: TableEntry, state: TableState, history: History | None
+    services: Services, entry: TableEntry, state: TableState, history: StatementHistory | None
 ) -> Drift:
     """Returns what is known of a table's rows without its database."""
     return _doubted(services, Drift(), entry, state, history, None)
@@ -265,7 +270,7 @@ def _doubted(
     drift: Drift,
     entry: TableEntry,
     state: TableState,
-    history: History | None,
+    history: StatementHistory | None,
     table: SourceTable | None,
 ) -> Drift:
     """Adds why the lake's rows may be others than the source's."""
@@ -331,7 +336,7 @@ def _by_number(table: TableSchema, column: Column) -> Column | None:
 
 
 def _by_records(
-    services: Services, entry: TableEntry, state: TableState, history: History | None
+    services: Services, entry: TableEntry, state: TableState, history: StatementHistory | None
 ) -> Drift:
     from cdc_assets.merge.intake.layouts import layout_of
 

@@ -9,7 +9,14 @@ from datetime import datetime, timedelta
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector, total_length
-from cdc_assets.changes.slo import Pace, SloReport, SloState, SloTarget, SloWindow, evaluate_slo
+from cdc_assets.changes.slo import (
+    PublishPace,
+    SloReport,
+    SloState,
+    SloTarget,
+    SloWindow,
+    evaluate_slo,
+)
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.survey import TableSurvey
@@ -22,7 +29,7 @@ def slo_target(services: Services, table: TableName) -> SloTarget:
 
 def pace_after(
     config: ReplicationConfig, table: TableName, window: SloWindow, now: datetime
-) -> Pace:
+) -> PublishPace:
     """Returns the pace of a table's turns, as of a batch.
 
     Args:

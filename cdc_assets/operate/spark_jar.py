@@ -15,7 +15,7 @@ EXECUTOR_SECONDS: Final = 300.0
 REMEDY: Final = "start the server with the jars that `cdc-assets jars` prints"
 
 
-def find_jar(session: SparkSession, where: str) -> decode.Found:
+def find_jar(session: SparkSession, where: str) -> decode.JarMatch:
     """Compares the jar of the server, and of an executor, with the package's.
 
     Args:
@@ -44,5 +44,5 @@ def require_jar(session: SparkSession, where: str) -> None:
         HungError: as for `find_jar`.
     """
     found = find_jar(session, where)
-    if found is not decode.Found.SAME:
+    if found is not decode.JarMatch.SAME:
         raise ConfigError(found.value, where=where, remedy=REMEDY)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from cdc_assets.changes.alerting import NAMED, Change, Kind, Message
+from cdc_assets.changes.alerting import NAMED, AlertKind, Change, Message
 from cdc_assets.config.platform import AlertsConfig
 from cdc_assets.config.secret import reveal
 from cdc_assets.errors import ConfigError, TerminalError, UnreachableError
@@ -27,18 +27,18 @@ class RefusedError(TerminalError):
 
 
 _TITLES: Final = {
-    Kind.TABLE_FAILED: "table(s) failed",
-    Kind.BUDGET_BURNS: "table(s) burn their error budget",
-    Kind.LOST_RANGE: "table(s) about to lose changes",
-    Kind.CONNECTOR_DOWN: "connector(s) down",
-    Kind.SLOT_GROWS: "replication slot(s) growing",
-    Kind.PART_AWAY: "part(s) away",
-    Kind.LOGIN_REFUSED: "login(s) refused",
-    Kind.QUARANTINED: "table(s) with records in quarantine",
-    Kind.ROWS_DIFFER: "table(s) whose rows differ from the source",
-    Kind.IN_DOUBT: "table(s) whose rows may differ from the source",
-    Kind.OFFSETS_GAP: "table(s) whose offsets are not contiguous",
-    Kind.CANNOT_LOOK: "thing(s) that cannot be looked at",
+    AlertKind.TABLE_FAILED: "table(s) failed",
+    AlertKind.BUDGET_BURNS: "table(s) burn their error budget",
+    AlertKind.LOST_RANGE: "table(s) about to lose changes",
+    AlertKind.CONNECTOR_DOWN: "connector(s) down",
+    AlertKind.SLOT_GROWS: "replication slot(s) growing",
+    AlertKind.PART_AWAY: "part(s) away",
+    AlertKind.LOGIN_REFUSED: "login(s) refused",
+    AlertKind.QUARANTINED: "table(s) with records in quarantine",
+    AlertKind.ROWS_DIFFER: "table(s) whose rows differ from the source",
+    AlertKind.IN_DOUBT: "table(s) whose rows may differ from the source",
+    AlertKind.OFFSETS_GAP: "table(s) whose offsets are not contiguous",
+    AlertKind.CANNOT_LOOK: "thing(s) that cannot be looked at",
 }
 
 

@@ -29,7 +29,7 @@ from cdc_assets.operations.options import OneTable, Planned
 from cdc_assets.operations.session import TableSession
 
 if TYPE_CHECKING:
-    from cdc_assets.merge.upkeep import Done, Needs
+    from cdc_assets.merge.upkeep import Needs, UpkeepStep
 
 TRIES: Final = 5
 """How often other writers may come first, one time after the other."""
@@ -94,7 +94,7 @@ class Compact(Operation[CompactOptions, CompactPlan]):
         self, session: TableSession, options: CompactOptions, plan: CompactPlan
     ) -> Iterator[Progress | Report]:
         """Combines files, a few with each commit, until there is nothing left to combine."""
-        done, conflicts = list["Done"](), 0
+        done, conflicts = list["UpkeepStep"](), 0
         while True:
             try:
                 for each in upkeep_in(session).compact():
@@ -110,7 +110,9 @@ class Compact(Operation[CompactOptions, CompactPlan]):
                 yield Progress(f"{session.entry.target}: {error.what}: once more", is_warning=True)
         yield self._report(session, plan, done)
 
-    def _report(self, session: TableSession, plan: CompactPlan, done: Sequence[Done]) -> Report:
+    def _report(
+        self, session: TableSession, plan: CompactPlan, done: Sequence[UpkeepStep]
+    ) -> Report:
         after = upkeep_in(session).needs()
         files = [sum(each.figures.files for each in needs) for needs in (plan.before, after)]
         text = f"compacted: {files[0]} files are {files[1]}" if done else "nothing to compact"

@@ -21,7 +21,7 @@ from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
     from cdc_assets.lake import Lake
-    from cdc_assets.merge.upkeep import Done, Needs, Upkeep
+    from cdc_assets.merge.upkeep import Needs, Upkeep, UpkeepStep
 
 BUDGET_SECONDS: Final = 60.0
 """How long a table's upkeep may take: nothing is merged meanwhile. The rest is done next time."""
@@ -108,7 +108,7 @@ class Maintain(Operation[MaintainOptions, MaintenancePlan]):
         self, session: TableSession, options: MaintainOptions, plan: MaintenancePlan
     ) -> Iterator[Progress | Report]:
         """Carries out what is needed, until the time is over or others wait."""
-        begins, done = time.monotonic(), list["Done"]()
+        begins, done = time.monotonic(), list["UpkeepStep"]()
 
         def is_over() -> bool:
             if options.whole:
@@ -155,7 +155,7 @@ def upkeep_of(
     return Upkeep(config, tables, lake, spark, clock)
 
 
-def words(done: Done) -> str:
+def words(done: UpkeepStep) -> str:
     """Describes a finished step for people."""
     if done.left:
         return f"{done.name}: {done.task} left out: {done.left}"
@@ -196,14 +196,14 @@ def needs_dict(needs: Needs) -> dict[str, Any]:
     }
 
 
-def done_dict(done: Done) -> dict[str, Any]:
+def done_dict(done: UpkeepStep) -> dict[str, Any]:
     """Returns a finished step for ``--json``."""
     left = {"left_out": done.left} if done.left else {}
     return {"lake_table": str(done.name), "task": done.task.value, "seconds": done.seconds,
             "counts": dict(done.counts), **left}  # fmt: skip
 
 
-def metadata(done: Sequence[Done], after: Sequence[Needs]) -> dict[str, object]:
+def metadata(done: Sequence[UpkeepStep], after: Sequence[Needs]) -> dict[str, object]:
     """Returns figures of finished steps and of the lake table after them."""
     target = after[0].figures if after else None
     seconds = dict[str, float]()

@@ -56,7 +56,7 @@ def _step(
 
 def verdicts(
     config: ReplicationConfig, entries: Sequence[TableEntry], found: Assessment
-) -> Iterator[checks.Verdict]:
+) -> Iterator[checks.CheckVerdict]:
     """Yields each table's verdict, from the findings on it and on its source."""
     for entry in entries:
         table = entry.table
@@ -64,7 +64,7 @@ def verdicts(
         verdict = worst(mine)
         left_out = "; ".join(each.text for each in found.notes_on(table))
         said = "; ".join(str(each) for each in mine[:LISTED]) or "nothing is in the way"
-        yield checks.Verdict(
+        yield checks.CheckVerdict(
             asset=table_key(config, entry),
             check=CHECK_ASSESSED,
             passed=verdict is Verdict.YES,

@@ -16,7 +16,7 @@ from typing import Any
 import dagster as dg
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.changes.slo import Pace, SloReport, SloState, SloTarget
+from cdc_assets.changes.slo import PublishPace, SloReport, SloState, SloTarget
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError, TransientError
 from cdc_assets.operate.completeness import Completeness, completeness, deliveries_of
@@ -47,7 +47,7 @@ ERROR = dg.AssetCheckSeverity.ERROR
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckVerdict:
     """The outcome of one check of one table.
 
     ``reason``: why the table does not continue. ``notice``: a message to show on its page at once.
@@ -114,7 +114,7 @@ def verdicts(
     seen: Survey,
     differing: Mapping[TableName, Drift],
     has_time: Callable[[], bool] = lambda: True,
-) -> Iterator[Verdict]:
+) -> Iterator[CheckVerdict]:
     """Yields the verdicts of each table's checks; of a table that cannot be read, the reason.
 
     Args:
@@ -154,7 +154,7 @@ def verdicts(
         yield schema_verdict(key, each, differing.get(each.table, Drift()))
 
 
-def verdicts_of(services: Services, table: TableSurvey) -> Sequence[Verdict]:
+def verdicts_of(services: Services, table: TableSurvey) -> Sequence[CheckVerdict]:
     """Returns the verdicts of one table, for its run."""
     seen = Survey(services.clock(), (table,))
     return tuple(verdicts(services, seen, drifts_of(services, seen)))
@@ -165,10 +165,12 @@ def unjudged(
     entry: TableEntry,
     why: str,
     severity: dg.AssetCheckSeverity = ERROR,
-) -> Sequence[Verdict]:
+) -> Sequence[CheckVerdict]:
     """Returns the verdicts of a failed table if its facts cannot be read either."""
     key = table_key(config, entry)
-    return [Verdict(key, check, False, severity, f"failing: {why}", reason=why) for check in CHECKS]
+    return [
+        CheckVerdict(key, check, False, severity, f"failing: {why}", reason=why) for check in CHECKS
+    ]
 
 
 def _contiguity(services: Services, table: TableSurvey) -> Contiguity | CdcError:
@@ -186,7 +188,7 @@ def _severity(problem: CdcError) -> dg.AssetCheckSeverity:
     return WARN if isinstance(problem, TransientError) else ERROR
 
 
-def offsets_verdict(key: dg.AssetKey, table: TableSurvey, contiguity: Contiguity) -> Verdict:
+def offsets_verdict(key: dg.AssetKey, table: TableSurvey, contiguity: Contiguity) -> CheckVerdict:
     """Judges whether the newest publishes have no gaps and are within the log."""
     found = [*contiguity.gaps, *outside(table.committed, table.marks)]
     words = found or [f"{contiguity.publishes} publishes without a gap"]
@@ -196,7 +198,7 @@ def offsets_verdict(key: dg.AssetKey, table: TableSurvey, contiguity: Contiguity
         "gaps": len(found),
         "committed_offsets": dg.MetadataValue.text(table.committed.to_json()),
     }
-    return Verdict(
+    return CheckVerdict(
         asset=key,
         check=CHECK_OFFSETS,
         passed=not found,
@@ -213,7 +215,7 @@ def _held_words(failure: Failure | None) -> Iterator[str]:
         yield f"{'waiting' if failure.is_waiting else 'failing'}: {failure.message}"
 
 
-def schema_verdict(key: dg.AssetKey, table: TableSurvey, drift: Drift) -> Verdict:
+def schema_verdict(key: dg.AssetKey, table: TableSurvey, drift: Drift) -> CheckVerdict:
     """Compares with the source's columns: ERROR if the table will stop, WARN if it will follow.
 
     If a table fails before it is in the lake, only the reason of the failure is known.
@@ -225,7 +227,7 @@ def schema_verdict(key: dg.AssetKey, table: TableSurvey, drift: Drift) -> Verdic
     words = differing or ([] if is_unknown else [f"as {drift.by or 'the records'} have them"])
     description = "; ".join([*words, *held])
     passed = drift.is_in_sync and not is_unknown
-    return Verdict(
+    return CheckVerdict(
         asset=key,
         check=CHECK_SCHEMA,
         passed=passed,
@@ -244,7 +246,7 @@ class SloFacts:
     target: SloTarget
     report: SloReport
     now: datetime
-    pace: Pace
+    pace: PublishPace
     connector: ConnectorView
     completeness: Completeness
     retained: Retained = field(default_factory=Retained)
@@ -261,7 +263,7 @@ class SloFacts:
         return quarantined(self.table)
 
 
-def slo_verdict(key: dg.AssetKey, facts: SloFacts) -> Verdict:
+def slo_verdict(key: dg.AssetKey, facts: SloFacts) -> CheckVerdict:
     """Judges the SLO.
 
     A table that people have paused or dropped has no SLO: the check says so, and how many changes
@@ -278,7 +280,7 @@ def slo_verdict(key: dg.AssetKey, facts: SloFacts) -> Verdict:
     is_missed = not held and (stopped or is_down or report.state is SloState.ERROR)
     broken = is_missed or facts.quarantined > 0 or facts.retained.lost > 0
     keeps = held or (report.state is SloState.OK and not connector.trouble)
-    return Verdict(
+    return CheckVerdict(
         asset=key,
         check=CHECK_SLO,
         passed=not broken and keeps and not facts.retained.is_near,

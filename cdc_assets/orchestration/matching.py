@@ -21,7 +21,7 @@ from cdc_assets.operate.comparable import NOT_COMPARED, is_comparable, rests
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration import liveness
-from cdc_assets.orchestration.checks import ERROR, WARN, Verdict
+from cdc_assets.orchestration.checks import ERROR, WARN, CheckVerdict
 from cdc_assets.orchestration.hand_over import must_hand_over
 from cdc_assets.orchestration.keys import (
     CHECK_MATCHES,
@@ -154,7 +154,7 @@ def compared(
     say: Tell,
     *,
     merges: bool,
-) -> Verdict:
+) -> CheckVerdict:
     """Compares one table; the verdict includes the reason if that was not possible.
 
     Args:
@@ -168,7 +168,7 @@ def compared(
     key = table_key(services.config, entry)
     try:
         if why := rests(services, entry):
-            return Verdict(key, CHECK_MATCHES, True, WARN, f"{NOT_COMPARED}{why}",
+            return CheckVerdict(key, CHECK_MATCHES, True, WARN, f"{NOT_COMPARED}{why}",
                            {"compared": False})  # fmt: skip
         if failing := _fails(services, entry):
             return _unknown(key, failing)
@@ -199,12 +199,12 @@ def _fails(services: Services, entry: TableEntry) -> str:
     return f"it fails: {failure.message}" if failure and failure.needs_person else ""
 
 
-def _unknown(key: dg.AssetKey, why: str) -> Verdict:
+def _unknown(key: dg.AssetKey, why: str) -> CheckVerdict:
     said = f"{NOT_COMPARED}{why}"
-    return Verdict(key, CHECK_MATCHES, False, WARN, said, {"compared": False}, reason=why)
+    return CheckVerdict(key, CHECK_MATCHES, False, WARN, said, {"compared": False}, reason=why)
 
 
-def verdict_of(key: dg.AssetKey, report: "Report") -> Verdict:
+def verdict_of(key: dg.AssetKey, report: "Report") -> CheckVerdict:
     """Returns ERROR if something differs, WARN if something was not judged.
 
     Keys that changed at each look are mentioned, but are no reason for a warning: the lake's rows
@@ -213,7 +213,7 @@ def verdict_of(key: dg.AssetKey, report: "Report") -> Verdict:
     words = report.words(keys=False)
     if report.differs and report.key:
         words.append(f"which they are: cdc-assets verify --table {report.table}")
-    return Verdict(
+    return CheckVerdict(
         asset=key,
         check=CHECK_MATCHES,
         passed=not report.differs and report.is_whole,

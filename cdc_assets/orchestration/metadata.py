@@ -13,7 +13,7 @@ import dagster as dg
 
 from cdc_assets.changes.latency import LatencyHistogram
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
-from cdc_assets.changes.slo import Pace
+from cdc_assets.changes.slo import PublishPace
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.orchestration.keys import database_key
 from cdc_assets.registry import TableEntry
@@ -75,7 +75,7 @@ def lag_metadata(lag: Lag | None) -> Metadata:
     return lag.metadata() if lag else {}
 
 
-def pace_metadata(pace: Pace) -> Metadata:
+def pace_metadata(pace: PublishPace) -> Metadata:
     """Returns how often the table is merged, and why not more often."""
     return {"merged_every_seconds": round(pace.seconds, 1), "merged_every_why": pace.why}
 

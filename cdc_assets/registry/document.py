@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from cdc_assets.changes.names import LakeName, Shard, TableName
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.changes.renamed import Renamed
+from cdc_assets.changes.renamed import RenamedTable
 from cdc_assets.errors import TerminalError
 from cdc_assets.registry.entries import Beginning, Dropped, OtherTopic, TableEntry, Taken
 from cdc_assets.registry.tables import Registry
@@ -82,7 +82,7 @@ def _entry_from_dict(fields: dict[str, Any]) -> TableEntry:
         datetime.fromisoformat(fields["discovered_at"]),
         bool(fields.get("confirmed", False)),
         Shard(**fields["shard"]) if "shard" in fields else None,
-        Renamed.of_dict(fields["renamed"]) if "renamed" in fields else None,
+        RenamedTable.of_dict(fields["renamed"]) if "renamed" in fields else None,
         _dropped_from_dict(fields["dropped"]) if "dropped" in fields else None,
         _beginning_from_dict(fields["begins"]) if "begins" in fields else None,
         Taken(fields.get("taken", Taken.ALL)),

@@ -9,7 +9,7 @@ from typing import Final
 
 from cdc_assets.changes.names import LakeName, Shard, TableName
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.changes.renamed import Renamed
+from cdc_assets.changes.renamed import RenamedTable
 
 UNTAKEN: Final = "changes that no table takes"
 """How it begins what a topic holds whose changes are merged nowhere."""
@@ -92,7 +92,7 @@ class TableEntry:
     discovered_at: datetime
     is_confirmed: bool = True
     shard: Shard | None = None
-    renamed: Renamed | None = None
+    renamed: RenamedTable | None = None
     dropped: Dropped | None = None
     begins: Beginning | None = None
     taken: Taken = Taken.ALL

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Final, cast
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.changes.renamed import Renamed
+from cdc_assets.changes.renamed import RenamedTable
 from cdc_assets.effects import effect
 from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.files import (
@@ -116,7 +116,7 @@ class RegistryFile:
         """
         return self._changed(lambda before: before.with_beginning(table, begins))
 
-    def rename(self, table: TableName, renamed: Renamed) -> Registry:
+    def rename(self, table: TableName, renamed: RenamedTable) -> Registry:
         """Records a table's present name at its source, and returns the registry as stored.
 
         Raises:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from cdc_assets.changes.names import TableName, stored_parts
-from cdc_assets.changes.renamed import Renamed
+from cdc_assets.changes.renamed import RenamedTable
 from cdc_assets.errors import TerminalError
 from cdc_assets.registry.entries import Beginning, Dropped, OtherTopic, TableEntry, Taken
 
@@ -72,7 +72,7 @@ class Registry:
         """Returns the registry with more topics that are no tables; these replace known ones."""
         return Registry.of(self.entries, (*others, *self.others))
 
-    def with_renamed(self, table: TableName, renamed: Renamed) -> Registry:
+    def with_renamed(self, table: TableName, renamed: RenamedTable) -> Registry:
         """Returns the registry with a table's present name at its source.
 
         An entry that was discovered under that name is removed.

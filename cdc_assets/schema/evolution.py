@@ -17,9 +17,9 @@ from cdc_assets.schema.table_changes import (
     Added,
     Change,
     EvolutionPlan,
-    Kept,
-    LeftOut,
-    Renamed,
+    KeptType,
+    LeftOutColumn,
+    RenamedColumn,
     Replaced,
     Widened,
     evolved,
@@ -76,16 +76,16 @@ class _Planning:
         formerly = tuple(n for n in (was.sent_as, *was.identity.formerly) if n != column.name)
         told = replace(was.identity, name=column.name, formerly=formerly)
         if self.policy.rename is Reaction.IGNORE:
-            return Renamed(_sent_as(was, told), was.name)
+            return RenamedColumn(_sent_as(was, told), was.name)
         wanted = self.policy.names.get(column.name, column.name)
         if self._is_of_shards(wanted):
             return _called_as_shards(column)
         name = free_name(wanted, _taken(self._others(was)))
         if name == was.name:
-            return Renamed(_sent_as(was, told), was.name)
+            return RenamedColumn(_sent_as(was, told), was.name)
         turn = 1 + max(each.identity.turn for each in self.lake.columns)
         told = replace(told, was=(was.name, *was.identity.was), turn=turn)
-        return Renamed(_sent_as(replace(was, name=name), told), was.name)
+        return RenamedColumn(_sent_as(replace(was, name=name), told), was.name)
 
     @property
     def _lacked(self) -> Iterable[Column]:
@@ -102,7 +102,7 @@ class _Planning:
         if self.policy.add is Reaction.STRICT:
             return f"column {column.name} is new"
         if self.policy.add is Reaction.IGNORE:
-            return LeftOut(column.name)
+            return LeftOutColumn(column.name)
         number = column.identity.number
         if any(
             column.name in each.identity.formerly or (number and each.identity.number == number)
@@ -154,7 +154,7 @@ class _Planning:
             case Reaction.EVOLVE:
                 return Widened(_arriving_as(home, column))
             case Reaction.IGNORE if converts(column.type, home.type):
-                return Kept(home.name, home.type, column.type)
+                return KeptType(home.name, home.type, column.type)
             case _:
                 return f"column {home.name}: {home.type} has become {column.type}"
 
@@ -162,7 +162,7 @@ class _Planning:
         """Plans another column, but never for a key: two columns would be two keys."""
         in_key = home.name in self.lake.key
         if self.policy.incompatible is Reaction.IGNORE and converts(column.type, home.type):
-            return Kept(home.name, home.type, column.type)
+            return KeptType(home.name, home.type, column.type)
         if self.policy.incompatible is Reaction.EVOLVE and self.policy.new_column and not in_key:
             name = _next_version(column.name, self.lake.columns)
             return Replaced(self._new(column, name), home.name)
@@ -205,7 +205,7 @@ def plan_evolution(
             case change:
                 changes.append(change)
                 planning = replace(planning, lake=evolved(planning.lake, [change]))
-                if isinstance(change, Renamed):  # its type may have changed too
+                if isinstance(change, RenamedColumn):  # its type may have changed too
                     waiting.append(column)
     return EvolutionPlan(tuple(changes), tuple(refused))
 

@@ -93,7 +93,7 @@ class Retyped:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class StatementHistory:
     """The history of one table, up to some record of the topic of statements.
 
     Attributes:
@@ -139,11 +139,11 @@ class History:
         return {**self.former, **self.numbers}
 
     @property
-    def told(self) -> History:
+    def told(self) -> StatementHistory:
         """The history without the examined offsets."""
         return replace(self, next={}, ends={}, silent=(), retyped=())
 
-    def after(self, ddl: Ddl, table: Relation) -> History:
+    def after(self, ddl: Ddl, table: Relation) -> StatementHistory:
         """Returns the history after a statement; the same history if it has seen this one before.
 
         Args:
@@ -166,13 +166,13 @@ class History:
         """Returns whether a statement is one of the newest that were examined."""
         return ddl.identity in (self.seen or ())
 
-    def with_seen(self, ddl: Ddl) -> History:
+    def with_seen(self, ddl: Ddl) -> StatementHistory:
         """Returns the history with a statement noted as examined."""
         if not ddl.identity:
             return self
         return replace(self, seen=(*(self.seen or ()), ddl.identity)[-_SEEN:])
 
-    def found_in(self, topic: str, told: Sequence[Ddl]) -> History:
+    def found_in(self, topic: str, told: Sequence[Ddl]) -> StatementHistory:
         """Returns the history to be continued in all of another topic, or of one that was cut back.
 
         Statements up to the newest one that it has seen are examined already.
@@ -192,7 +192,7 @@ class History:
         broken = Break(f"{topic}:cut:{sorted(self.next.items())}", why)
         return replace(found, next=upto, broken=broken)
 
-    def with_keys_of(self, ddl: Ddl, table: Relation) -> History:
+    def with_keys_of(self, ddl: Ddl, table: Relation) -> StatementHistory:
         """Returns the history with the foreign keys that a statement adds and drops."""
         keys = self.cascades or ()
         for change in ddl.statement.of(table):
@@ -203,11 +203,11 @@ class History:
         return self if keys == (self.cascades or ()) else replace(self, cascades=keys)
 
     @property
-    def by_its_new_name(self) -> History:
+    def by_its_new_name(self) -> StatementHistory:
         """The history under the table's new name."""
         return replace(self, is_there=True, was=None, became=None)
 
-    def with_numbers(self, table: TableSchema) -> History:
+    def with_numbers(self, table: TableSchema) -> StatementHistory:
         """Assigns numbers to columns of the lake that no statement has mentioned yet.
 
         Without them two of its columns could get one number, where a name passes from one to the
@@ -230,7 +230,7 @@ class History:
             numbers[name] = last
         return replace(self, numbers=numbers, last=last)
 
-    def among_rows(self, ddl: Ddl, table: Relation, *, is_empty: bool) -> History:
+    def among_rows(self, ddl: Ddl, table: Relation, *, is_empty: bool) -> StatementHistory:
         """Returns the history after a statement that is among the rows.
 
         Args:
@@ -293,7 +293,7 @@ class History:
         return json.dumps(said, separators=(",", ":"), sort_keys=True)
 
     @classmethod
-    def from_json(cls, text: str) -> History:
+    def from_json(cls, text: str) -> StatementHistory:
         """Reads what `to_json` wrote."""
         said: dict[str, Any] = json.loads(text)
         broken = said.pop("broken")
@@ -318,7 +318,7 @@ class History:
         names: tuple[str, ...] | None,
         *,
         are_new: bool = False,
-    ) -> History:
+    ) -> StatementHistory:
         """Returns the history with other columns.
 
         Args:
@@ -336,7 +336,9 @@ class History:
         numbers, given = columns.numbers, columns.given
         return replace(self, numbers=numbers, former=former, last=columns.last, given=given)
 
-    def with_break(self, ddl: Ddl, why: str, place: tuple[int, int] | None = None) -> History:
+    def with_break(
+        self, ddl: Ddl, why: str, place: tuple[int, int] | None = None
+    ) -> StatementHistory:
         """Records a break by a statement that no row's change reflects."""
         return replace(self, broken=Break(self.place_of(ddl), f"{why} ({ddl.coordinate})", place))
 
@@ -345,7 +347,9 @@ class History:
         return f"{self.topic}:{ddl.coordinate.partition}:{ddl.coordinate.offset}"
 
 
-def _after(history: History, change: TableChange, ddl: Ddl, table: Relation) -> History:
+def _after(
+    history: StatementHistory, change: TableChange, ddl: Ddl, table: Relation
+) -> StatementHistory:
     names = ddl.columns_of(table)
     match change.kind:
         case TableChangeKind.CREATED if change.is_conditional and _is_known(history):
@@ -384,7 +388,7 @@ def _after(history: History, change: TableChange, ddl: Ddl, table: Relation) -> 
             assert_never(change.kind)
 
 
-def _retyped(change: TableChange, ddl: Ddl, history: History) -> Iterator[Retyped]:
+def _retyped(change: TableChange, ddl: Ddl, history: StatementHistory) -> Iterator[Retyped]:
     for each in change.columns:
         is_new = each.kind is ColumnChangeKind.ADDED and each.given is None
         if is_new or each.kind is ColumnChangeKind.RETYPED:
@@ -392,7 +396,9 @@ def _retyped(change: TableChange, ddl: Ddl, history: History) -> Iterator[Retype
             yield Retyped(at, each.name, each.definition, where, is_new)
 
 
-def _after_unread(history: History, ddl: Ddl, names: tuple[str, ...] | None) -> History:
+def _after_unread(
+    history: StatementHistory, ddl: Ddl, names: tuple[str, ...] | None
+) -> StatementHistory:
     """Returns the history after a statement that only the database and the connector could read."""
     if names is None and ddl.tells_tables:  # it names the table, and that is all
         return history
@@ -418,7 +424,7 @@ def _swapped(changes: Iterable[ColumnChange]) -> str | None:
     return None
 
 
-def _taken_name(history: History, change: TableChange) -> str | None:
+def _taken_name(history: StatementHistory, change: TableChange) -> str | None:
     """Returns a name that a column gets while another one has it, as far as is known."""
     dropped = {c.name.casefold() for c in change.columns if c.kind is ColumnChangeKind.DROPPED}
     names = {name.casefold() for name in history.numbers} - dropped
@@ -429,7 +435,7 @@ def _taken_name(history: History, change: TableChange) -> str | None:
     return None
 
 
-def _is_known(history: History) -> bool:
+def _is_known(history: StatementHistory) -> bool:
     return history.is_there and bool(history.numbers)
 
 

@@ -77,7 +77,7 @@ class ConnectorModes:
 
 
 @dataclass(frozen=True, slots=True)
-class Encoding:
+class TypeEncoding:
     """The encoding in which values of a type arrive."""
 
     wire: Wire
@@ -85,7 +85,7 @@ class Encoding:
 
 
 @dataclass(frozen=True, slots=True)
-class Lossy:
+class LossyEncoding:
     """An encoding in which values of a type arrive with a loss, or unreliably."""
 
     reason: str
@@ -103,7 +103,9 @@ _PLAIN = {
 }
 
 
-def encoding_of(type_: ColumnType, modes: ConnectorModes, digits: int | None) -> Encoding | Lossy:
+def encoding_of(
+    type_: ColumnType, modes: ConnectorModes, digits: int | None
+) -> TypeEncoding | LossyEncoding:
     """Returns the encoding of a type by a connector with these modes.
 
     Args:
@@ -114,24 +116,24 @@ def encoding_of(type_: ColumnType, modes: ConnectorModes, digits: int | None) ->
     match type_:
         case ListOf(element):
             inner = encoding_of(element, modes, digits)
-            return Encoding(Wire.LIST, inner.wire) if isinstance(inner, Encoding) else inner
+            return TypeEncoding(Wire.LIST, inner.wire) if isinstance(inner, TypeEncoding) else inner
         case Decimal():
             return _decimal(type_, modes.decimal)
         case Primitive.BINARY:
             hexadecimal = modes.binary is BinaryMode.HEX
-            return Encoding(Wire.BYTES_HEX if hexadecimal else Wire.BYTES_BASE64)
+            return TypeEncoding(Wire.BYTES_HEX if hexadecimal else Wire.BYTES_BASE64)
         case Primitive.DATE:
             text = modes.time is TimeMode.ISOSTRING
-            return Encoding(Wire.ISO_DATE if text else Wire.EPOCH_DAYS)
+            return TypeEncoding(Wire.ISO_DATE if text else Wire.EPOCH_DAYS)
         case Primitive.TIMESTAMP:
             return _timestamp(DEFAULT_DIGITS if digits is None else digits, modes.time)
         case StructOf():
-            return Lossy("the connector's modes do not tell how it arrives", Wire.GEOMETRY)
+            return LossyEncoding("the connector's modes do not tell how it arrives", Wire.GEOMETRY)
         case _:
-            return Encoding(_PLAIN[type_])
+            return TypeEncoding(_PLAIN[type_])
 
 
-def time_of_day(digits: int | None, mode: TimeMode) -> Encoding | Lossy:
+def time_of_day(digits: int | None, mode: TimeMode) -> TypeEncoding | LossyEncoding:
     """Returns the encoding of SQL's ``time``, which is stored as microseconds since midnight.
 
     ``adaptive``: ``Time`` (int32 milliseconds) up to 3 digits, else ``MicroTime`` (int64).
@@ -140,52 +142,52 @@ def time_of_day(digits: int | None, mode: TimeMode) -> Encoding | Lossy:
     match mode:
         case TimeMode.ADAPTIVE:
             millis = precision <= MILLIS_DIGITS
-            return Encoding(Wire.MILLIS_OF_DAY if millis else Wire.LONG)
+            return TypeEncoding(Wire.MILLIS_OF_DAY if millis else Wire.LONG)
         case TimeMode.ADAPTIVE_TIME_MICROSECONDS | TimeMode.MICROSECONDS:
-            return Encoding(Wire.LONG)
+            return TypeEncoding(Wire.LONG)
         case TimeMode.CONNECT:
             return _millis_only(precision, Wire.MILLIS_OF_DAY)
         case TimeMode.NANOSECONDS:
-            return Encoding(Wire.NANOS_OF_DAY)
+            return TypeEncoding(Wire.NANOS_OF_DAY)
         case TimeMode.ISOSTRING:
-            return Encoding(Wire.ISO_TIME)
+            return TypeEncoding(Wire.ISO_TIME)
 
 
-def _timestamp(digits: int, mode: TimeMode) -> Encoding | Lossy:
+def _timestamp(digits: int, mode: TimeMode) -> TypeEncoding | LossyEncoding:
     match mode:
         case TimeMode.ADAPTIVE | TimeMode.ADAPTIVE_TIME_MICROSECONDS:
-            return Encoding(Wire.EPOCH_MILLIS if digits <= MILLIS_DIGITS else Wire.EPOCH_MICROS)
+            return TypeEncoding(Wire.EPOCH_MILLIS if digits <= MILLIS_DIGITS else Wire.EPOCH_MICROS)
         case TimeMode.MICROSECONDS:
-            return Encoding(Wire.EPOCH_MICROS)
+            return TypeEncoding(Wire.EPOCH_MICROS)
         case TimeMode.NANOSECONDS:
-            return Encoding(Wire.EPOCH_NANOS)
+            return TypeEncoding(Wire.EPOCH_NANOS)
         case TimeMode.CONNECT:
             return _millis_only(digits, Wire.EPOCH_MILLIS)
         case TimeMode.ISOSTRING:
-            return Encoding(Wire.ISO_TIMESTAMP)
+            return TypeEncoding(Wire.ISO_TIMESTAMP)
 
 
-def _millis_only(digits: int, wire: Wire) -> Encoding | Lossy:
+def _millis_only(digits: int, wire: Wire) -> TypeEncoding | LossyEncoding:
     if digits <= MILLIS_DIGITS:
-        return Encoding(wire)
+        return TypeEncoding(wire)
     reason = (
         f"time.precision.mode=connect cuts {digits} digits to milliseconds; set it to adaptive, "
         "or accept the loss by configuring timestamp(3)"
     )
-    return Lossy(reason, wire)
+    return LossyEncoding(reason, wire)
 
 
-def _decimal(type_: Decimal, mode: DecimalMode) -> Encoding | Lossy:
+def _decimal(type_: Decimal, mode: DecimalMode) -> TypeEncoding | LossyEncoding:
     match mode:
         case DecimalMode.PRECISE:
-            return Encoding(Wire.DECIMAL_BYTES)
+            return TypeEncoding(Wire.DECIMAL_BYTES)
         case DecimalMode.STRING:
-            return Encoding(Wire.DECIMAL_TEXT)
+            return TypeEncoding(Wire.DECIMAL_TEXT)
         case DecimalMode.DOUBLE if type_.precision <= DOUBLE_DIGITS:
-            return Encoding(Wire.DECIMAL_TEXT)
+            return TypeEncoding(Wire.DECIMAL_TEXT)
         case DecimalMode.DOUBLE:
             reason = (
                 f"decimal.handling.mode=double cannot hold {type_.precision} digits; set it to "
                 "precise, or accept the loss by configuring double"
             )
-            return Lossy(reason, Wire.DOUBLE)
+            return LossyEncoding(reason, Wire.DOUBLE)

@@ -10,7 +10,7 @@ from typing import Final
 from cdc_assets.errors import ConfigError
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.existing import UNTOLD
-from cdc_assets.schema.modes import ConnectorModes, Encoding, Lossy, encoding_of
+from cdc_assets.schema.modes import ConnectorModes, LossyEncoding, TypeEncoding, encoding_of
 from cdc_assets.schema.parse import TypeSpec, type_text
 from cdc_assets.schema.stand_ins import UNBOUNDED
 from cdc_assets.schema.types import (
@@ -243,9 +243,9 @@ def _holds(type_: ColumnType, wire: Wire) -> bool:
 
 def _encoding(
     column: Column | UnmappedColumn, spec: TypeSpec, modes: ConnectorModes, where: str
-) -> Encoding:
+) -> TypeEncoding:
     encoding = encoding_of(spec.type, modes, spec.precision)
-    if isinstance(encoding, Lossy):
+    if isinstance(encoding, LossyEncoding):
         raise _unfit(column, spec, encoding.reason, where)
     return encoding
 

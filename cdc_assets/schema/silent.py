@@ -1,8 +1,8 @@
 """Describes silent changes: rows of a source's table that changed without an event for each.
 
 Nothing in the log tells of them, so the lake keeps the rows as they were. A database's catalog, or
-a statement, shows that they happened or may have: each look at the catalog is compared with the
-one before (`Look`), and what is found is remembered with the lake table. Only a whole comparison
+a statement, shows that they happened or may have: each look at the catalog is compared with the one
+before (`CatalogLook`), and what is found is remembered with the lake table. Only a whole comparison
 with the source that began later, or a table that was read anew, shows that its rows are right.
 
 How a catalog is compared is its database's affair: `cdc_assets.databases.catalog.SourceTable`.
@@ -88,7 +88,7 @@ class SilentChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CatalogLook:
     """What a look at a table in its database's catalog leaves to compare the next look with.
 
     Attributes:
@@ -106,7 +106,7 @@ class Look:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     published: tuple[str, ...] = ()
 
-    def after(self, before: Look | None) -> Look:
+    def after(self, before: CatalogLook | None) -> CatalogLook:
         """Returns it with what it must not forget: that the table was published once."""
         if before is None or self.published:
             return self
@@ -117,7 +117,7 @@ class Look:
         return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
 
     @classmethod
-    def from_json(cls, text: str) -> Look:
+    def from_json(cls, text: str) -> CatalogLook:
         """Reads what `to_json` wrote."""
         said: dict[str, Any] = json.loads(text)
         return cls(

@@ -30,7 +30,7 @@ class Widened:
 
 
 @dataclass(frozen=True, slots=True)
-class Renamed:
+class RenamedColumn:
     """A column under its new name, and its old name in the lake."""
 
     column: Column
@@ -46,14 +46,14 @@ class Replaced:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOutColumn:
     """A new column of the source that the lake does not get."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptType:
     """A column whose values now have another type, and are stored in the old one or rejected."""
 
     name: str
@@ -61,7 +61,7 @@ class Kept:
     arriving: ColumnType
 
 
-Change = Added | Widened | Renamed | Replaced | LeftOut | Kept
+Change = Added | Widened | RenamedColumn | Replaced | LeftOutColumn | KeptType
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +106,13 @@ def _described(change: Change) -> str:
             return f"add {column.name} {column.type}{_with_value(column)}{empty}"
         case Widened(column):
             return f"widen {column.name} to {column.type}"
-        case Renamed(column, was):
+        case RenamedColumn(column, was):
             return f"rename {was} to {column.name}"
         case Replaced(column, was):
             return f"add {column.name} {column.type} for what does not fit into {was}"
-        case LeftOut(name):
+        case LeftOutColumn(name):
             return f"leave out {name}"
-        case Kept(name, type_, arriving):
+        case KeptType(name, type_, arriving):
             return f"keep {name} {type_}, though values are {arriving}"
         case _:
             assert_never(change)
@@ -126,12 +126,12 @@ def evolved(table: TableSchema, changes: Iterable[Change]) -> TableSchema:
                 table = replace(table, columns=(*table.columns, column))
             case Widened(column):
                 table = _with(table, column.name, column)
-            case Renamed(column, was):
+            case RenamedColumn(column, was):
                 key = tuple(column.name if name == was else name for name in table.key)
                 table = replace(_with(table, was, column), key=key)
-            case LeftOut(name):
+            case LeftOutColumn(name):
                 table = replace(table, left_out=(*table.left_out, name))
-            case Kept():
+            case KeptType():
                 pass
             case _:
                 assert_never(change)

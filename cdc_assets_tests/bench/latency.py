@@ -23,7 +23,7 @@ from cdc_assets_devstack.shop.database import prepare_shop
 
 from cdc_assets.changes.latency import RELATIVE_ERROR, LatencyHistogram
 from cdc_assets.changes.names import LakeName, TableName
-from cdc_assets.changes.slo import Pace
+from cdc_assets.changes.slo import PublishPace
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.lake import Lake
 from cdc_assets.registry import TableEntry
@@ -117,7 +117,7 @@ class Live:
         return Figures(f"From commit to visible, {pace}", rows, notes)
 
     @property
-    def _pace(self) -> Pace:
+    def _pace(self) -> PublishPace:
         return self.config.runs.pace(self.config.source(SOURCE).slo.target, 1)
 
     def _cpu_seconds(self) -> tuple[float, float]:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from cdc_assets.changes.alerting import (
     NAMED,
     QUIET,
+    AlertFinding,
+    AlertKind,
     Change,
-    Finding,
-    Kind,
     Known,
     Message,
     looked,
@@ -26,8 +26,10 @@ START = datetime(2026, 3, 4, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 
-def failed(*tables: str, after: timedelta = timedelta()) -> list[Finding]:
-    return [Finding(Kind.TABLE_FAILED, "shop", each, "it failed", after) for each in tables]
+def failed(*tables: str, after: timedelta = timedelta()) -> list[AlertFinding]:
+    return [
+        AlertFinding(AlertKind.TABLE_FAILED, "shop", each, "it failed", after) for each in tables
+    ]
 
 
 class Watcher:
@@ -38,7 +40,7 @@ class Watcher:
         self.now = START
         self.sent: list[Message] = []
 
-    def look(self, found: list[Finding], *, is_silent: bool = False,
+    def look(self, found: list[AlertFinding], *, is_silent: bool = False,
              minutes: float = 1, refuses: bool = False) -> list[Message]:  # fmt: skip
         self.now += minutes * MINUTE
         known = looked(self.known, found, lambda *_: not is_silent, self.now)

@@ -10,7 +10,14 @@ from dataclasses import dataclass, replace
 import pytest
 
 from cdc_assets.changes.position import Scheme
-from cdc_assets.changes.restarts import Permit, Placed, Restart, Restarts, Seen, witness
+from cdc_assets.changes.restarts import (
+    MergedState,
+    NumberingPlace,
+    Permit,
+    Restart,
+    Restarts,
+    witness,
+)
 from cdc_assets_tests.model.change import Floors
 from cdc_assets_tests.toy import cuts
 from cdc_assets_tests.toy.actions import Commit, Log, Toy
@@ -241,18 +248,18 @@ def test_an_accepted_restart_begins_in_each_partition_where_the_new_numbering_do
 
 # ── by example ────────────────────────────────────────────────────────────────────────────
 
-OLD = [Placed(0, (890,), 1_000, True), Placed(1, (900,), 2_000, True)]
-NEW = Placed(2, (10,), 9_000, True)
+OLD = [NumberingPlace(0, (890,), 1_000, True), NumberingPlace(1, (900,), 2_000, True)]
+NEW = NumberingPlace(2, (10,), 9_000, True)
 
 
-def alarm(*records: Placed) -> Restart | None:
-    return witness(0, [*OLD, *records], Seen())
+def alarm(*records: NumberingPlace) -> Restart | None:
+    return witness(0, [*OLD, *records], MergedState())
 
 
 @pytest.mark.unit
 def test_lower_and_newer_is_a_witness() -> None:
     assert alarm(NEW) == Restart(0, 2, (900,), 2_000, (10,), 9_000)
-    assert witness(0, [NEW], Seen({0: (900,)}, {0: 2_000})) == alarm(NEW)
+    assert witness(0, [NEW], MergedState({0: (900,)}, {0: 2_000})) == alarm(NEW)
 
 
 @pytest.mark.unit
@@ -266,7 +273,7 @@ def test_lower_and_newer_is_a_witness() -> None:
         pytest.param(NEW._replace(commit=None), id="without a position"),
     ],
 )
-def test_what_is_not_both_is_none(record: Placed) -> None:
+def test_what_is_not_both_is_none(record: NumberingPlace) -> None:
     assert alarm(record) is None
 
 
@@ -280,9 +287,9 @@ def test_what_floats_is_one_below_a_change_of_its_own_key_or_a_truncate() -> Non
     assert alarm(overtaken) == alarm(NEW)
     assert alarm(overtaken._replace(told_ms=2_000)) is None, "sent again"
     assert alarm(overtaken._replace(commit=(900,))) is not None, "lifted as high"
-    truncate = Placed(2, (905,), 2_500, may_witness=False, is_truncate=True)
+    truncate = NumberingPlace(2, (905,), 2_500, may_witness=False, is_truncate=True)
     assert alarm(truncate, FLOATING._replace(offset=3)) is not None, "in the same batch"
-    seen = Seen(highest_of_all=(50,), newest_of_all_ms=2_000, truncated=(50,))
+    seen = MergedState(highest_of_all=(50,), newest_of_all_ms=2_000, truncated=(50,))
     assert witness(0, [FLOATING._replace(told_ms=62_001)], seen) is not None
     assert witness(0, [FLOATING._replace(told_ms=62_000)], seen) is None, "clocks"
     assert witness(0, [FLOATING._replace(told_ms=62_001)], replace(seen, truncated=None)) is None
@@ -290,7 +297,7 @@ def test_what_floats_is_one_below_a_change_of_its_own_key_or_a_truncate() -> Non
 
 @pytest.mark.unit
 def test_between_partitions_a_clock_may_have_been_set_back() -> None:
-    seen = Seen({1: (900,)}, {1: 2_000}, (900,), 2_000, keys_stay=False)
+    seen = MergedState({1: (900,)}, {1: 2_000}, (900,), 2_000, keys_stay=False)
     assert witness(0, [NEW._replace(told_ms=62_000)], seen) is None
     assert witness(0, [NEW._replace(told_ms=62_001)], seen) is not None
 

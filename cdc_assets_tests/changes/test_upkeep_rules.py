@@ -14,8 +14,8 @@ from cdc_assets.changes.upkeep import (
     SHARE_OF_TARGET,
     TINY,
     Figures,
-    History,
-    Past,
+    PastSnapshot,
+    SnapshotHistory,
     Task,
     Thresholds,
     Tier,
@@ -40,21 +40,21 @@ LIMITS = Thresholds(
     expired_at_once=5,
     manifests=100,
 )
-IDLE = Figures(1, 100, 0, 0, 100, 0, 1, 100, History(None, {}))
+IDLE = Figures(1, 100, 0, 0, 100, 0, 1, 100, SnapshotHistory(None, {}))
 
 
-def line(count: int, every_ms: int, *, steps: int = 0) -> History:
+def line(count: int, every_ms: int, *, steps: int = 0) -> SnapshotHistory:
     """Publishes, the newest just now, each with some steps before that were no heads."""
     snapshots, heads, parent = {}, {}, None
     for n in range(count):
         at = NOW - (count - 1 - n) * every_ms
         for step in range(steps):
-            snapshots[1000 + n * 10 + step] = Past(parent, at - steps + step)
+            snapshots[1000 + n * 10 + step] = PastSnapshot(parent, at - steps + step)
             parent = 1000 + n * 10 + step
-        snapshots[n] = Past(parent, at, is_publish=True)
+        snapshots[n] = PastSnapshot(parent, at, is_publish=True)
         heads[n] = (at, at + every_ms if n < count - 1 else None)
         parent = n
-    return History(count - 1, snapshots, heads)
+    return SnapshotHistory(count - 1, snapshots, heads)
 
 
 def test_a_table_has_delete_files_by_its_own_format_version() -> None:
@@ -172,7 +172,7 @@ def test_what_somebody_names_stays() -> None:
 
 def test_a_branch_stays_as_far_as_main_does_not_have_it() -> None:
     history = line(100, MINUTE)
-    own = {500: Past(2, 1, is_publish=False), 501: Past(500, 2)}
+    own = {500: PastSnapshot(2, 1, is_publish=False), 501: PastSnapshot(500, 2)}
     branched = replace(history, snapshots={**history.snapshots, **own}, refs=(501,))
     gone = expirable(branched, LIMITS, NOW)
     assert {2, 500, 501}.isdisjoint(gone)
@@ -183,7 +183,7 @@ def test_a_branch_stays_as_far_as_main_does_not_have_it() -> None:
 
 def test_what_was_just_written_beside_main_stays() -> None:
     history = line(5, MINUTE)
-    fresh = {900: Past(4, NOW - MINUTE)}
+    fresh = {900: PastSnapshot(4, NOW - MINUTE)}
     assert 900 not in expirable(
         replace(history, snapshots={**history.snapshots, **fresh}), LIMITS, NOW
     )

@@ -18,7 +18,14 @@ from hypothesis import strategies as st
 
 from cdc_assets.changes.log_places import Lsn
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.changes.valid_through import MOMENTS, Moment, Seen, Witness, delivered, proven
+from cdc_assets.changes.valid_through import (
+    MOMENTS,
+    SourceMemory,
+    SourceMoment,
+    Witness,
+    delivered,
+    proven,
+)
 from cdc_assets_tests.toy.profiles import examples
 
 START = datetime(2026, 3, 4, 12, tzinfo=UTC)
@@ -130,9 +137,11 @@ class Pipeline:
         """Of the table's topic."""
         return OffsetVector.of({p: len(self.log.get((TABLE, p), [])) for p in range(PARTITIONS)})
 
-    def moment(self) -> Moment[Lsn]:
+    def moment(self) -> SourceMoment[Lsn]:
         """The source's clock, then its log's end."""
-        return Moment(at(self.now), place(len(self.commits) - self.bases[-1], len(self.bases)))
+        return SourceMoment(
+            at(self.now), place(len(self.commits) - self.bases[-1], len(self.bases))
+        )
 
     def newest(self, topic: str) -> datetime | None:
         """The time of the newest mark that can be read."""
@@ -161,7 +170,7 @@ def claims(
     pipeline: Pipeline, steps: int, actions: tuple[str, ...] = ACTIONS
 ) -> Iterator[datetime]:
     """What is claimed after each step, of a pipeline under a random load."""
-    known: Seen[Lsn] = Seen()
+    known: SourceMemory[Lsn] = SourceMemory()
     witnesses: list[Witness] = []
     claim: datetime | None = None
     for _ in range(steps):
@@ -246,46 +255,58 @@ def test_a_witness_counts_once_all_of_its_ends_are_reached() -> None:
     assert proven([witness], OffsetVector.of({0: 11, 2: 7}), at(9)) == at(9)
 
 
-def seen(*moments: tuple[float, int], stale: int | None = None) -> Seen[Lsn]:
+def seen(*moments: tuple[float, int], stale: int | None = None) -> SourceMemory[Lsn]:
     """Of seconds and positions."""
-    marks = tuple(Moment(at(second), Lsn(number)) for second, number in moments)
-    return Seen(marks, None if stale is None else Lsn(stale))
+    marks = tuple(SourceMoment(at(second), Lsn(number)) for second, number in moments)
+    return SourceMemory(marks, None if stale is None else Lsn(stale))
 
 
 @pytest.mark.unit
 def test_a_log_or_a_clock_that_begins_again_leaves_nothing_to_compare_with() -> None:
     known = seen((1, 100), (2, 200))
-    assert delivered(known, Lsn(40), Moment(at(3), Lsn(50))) == (None, seen((3, 50), stale=40))
-    assert delivered(known, Lsn(40), Moment(at(1), Lsn(300))) == (None, seen((1, 300), stale=40))
-    assert delivered(seen(), Lsn(200), Moment(at(4), Lsn(50))) == (None, seen((4, 50), stale=200))
+    assert delivered(known, Lsn(40), SourceMoment(at(3), Lsn(50))) == (
+        None,
+        seen((3, 50), stale=40),
+    )
+    assert delivered(known, Lsn(40), SourceMoment(at(1), Lsn(300))) == (
+        None,
+        seen((1, 300), stale=40),
+    )
+    assert delivered(seen(), Lsn(200), SourceMoment(at(4), Lsn(50))) == (
+        None,
+        seen((4, 50), stale=200),
+    )
 
 
 @pytest.mark.unit
 def test_a_connector_of_the_log_before_is_not_believed_until_it_moves() -> None:
-    _, known = delivered(seen((1, 100)), Lsn(90), Moment(at(2), Lsn(10)))
-    newest, known = delivered(known, Lsn(90), Moment(at(3), Lsn(80)))
+    _, known = delivered(seen((1, 100)), Lsn(90), SourceMoment(at(2), Lsn(10)))
+    newest, known = delivered(known, Lsn(90), SourceMoment(at(3), Lsn(80)))
     assert newest is None
-    newest, known = delivered(known, Lsn(90), Moment(at(4), Lsn(95)))
+    newest, known = delivered(known, Lsn(90), SourceMoment(at(4), Lsn(95)))
     assert newest is None, "the new log has reached where the connector was in the old one"
     assert known == seen((2, 10), (3, 80), (4, 95), stale=90)
-    newest, known = delivered(known, Lsn(81), Moment(at(5), Lsn(96)))
-    assert newest == Moment(at(3), Lsn(80))
+    newest, known = delivered(known, Lsn(81), SourceMoment(at(5), Lsn(96)))
+    assert newest == SourceMoment(at(3), Lsn(80))
     assert known == seen((3, 80), (4, 95), (5, 96))
 
 
 @pytest.mark.unit
 def test_what_is_not_known_to_be_acknowledged_delivers_nothing_and_moments_stay() -> None:
-    assert delivered(seen((1, 5)), None, Moment(at(2), Lsn(7))) == (None, seen((1, 5), (2, 7)))
+    assert delivered(seen((1, 5)), None, SourceMoment(at(2), Lsn(7))) == (
+        None,
+        seen((1, 5), (2, 7)),
+    )
 
 
 @pytest.mark.unit
 def test_moments_of_a_connector_that_is_far_behind_are_thinned_and_kept() -> None:
-    known: Seen[Lsn] = Seen()
+    known: SourceMemory[Lsn] = SourceMemory()
     for n in range(1, 10_000):
-        _, known = delivered(known, Lsn(0), Moment(at(n), Lsn(n)))
+        _, known = delivered(known, Lsn(0), SourceMoment(at(n), Lsn(n)))
     assert len(known.moments) <= MOMENTS
-    assert known.moments[0] == Moment(at(1), Lsn(1))
-    newest, known = delivered(known, Lsn(5_000), Moment(at(10_000), Lsn(10_000)))
+    assert known.moments[0] == SourceMoment(at(1), Lsn(1))
+    newest, known = delivered(known, Lsn(5_000), SourceMoment(at(10_000), Lsn(10_000)))
     assert newest is not None
     assert newest.place.number <= 5_000
     assert known.moments[0] == newest

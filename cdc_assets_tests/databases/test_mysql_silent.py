@@ -18,7 +18,7 @@ from cdc_assets.databases.mysql.silent import (
     rewritten,
     with_rules,
 )
-from cdc_assets.schema.silent import Look, SilentKind
+from cdc_assets.schema.silent import CatalogLook, SilentKind
 
 
 @pytest.mark.unit
@@ -118,13 +118,13 @@ def test_only_a_type_that_holds_all_values_of_the_one_before_leaves_rows_alone(
 
 @pytest.mark.unit
 def test_a_column_that_changed_is_named_and_a_new_one_is_not() -> None:
-    before = Look({"at": ("at", "datetime(6)", "", ""), "g": ("g", "int", "", "`a` + 1")})
-    now = Look({"at": ("at", "datetime", "", ""), "g": ("g", "int", "", "`a` + 2"),
+    before = CatalogLook({"at": ("at", "datetime(6)", "", ""), "g": ("g", "int", "", "`a` + 1")})
+    now = CatalogLook({"at": ("at", "datetime", "", ""), "g": ("g", "int", "", "`a` + 2"),
                 "x": ("x", "int", "", "")})  # fmt: skip
     assert [each.columns for each in rewritten(before, now)] == [("at",), ("g",)]
     assert list(rewritten(now, now)) == []
-    latin = Look({"c": ("c", "varchar(9)", "latin1", "")})
-    wide = Look({"c": ("c", "varchar(9)", "utf8mb4", "")})
+    latin = CatalogLook({"c": ("c", "varchar(9)", "latin1", "")})
+    wide = CatalogLook({"c": ("c", "varchar(9)", "utf8mb4", "")})
     assert [*rewritten(latin, wide)] == []
     assert [each.columns for each in rewritten(wide, latin)] == [("c",)]
 

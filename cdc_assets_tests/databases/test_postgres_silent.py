@@ -12,7 +12,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.databases.postgres.catalog import read_tables
 from cdc_assets.databases.postgres.silent import changes
 from cdc_assets.databases.postgres.table import CatalogTable
-from cdc_assets.schema.silent import Look, SilentChange, SilentKind
+from cdc_assets.schema.silent import CatalogLook, SilentChange, SilentKind
 
 MADE = """
 CREATE TYPE status AS ENUM ('new', 'old');
@@ -171,7 +171,7 @@ def test_a_truncated_partition_is_in_doubt_until_it_is_compared(database: Databa
 
 @pytest.mark.stack
 def test_changes_that_are_not_published_or_not_logged_stand_as_long(database: Database) -> None:
-    def why(publication: str | None = None, before: Look | None = None) -> str:
+    def why(publication: str | None = None, before: CatalogLook | None = None) -> str:
         found = database.table("plain").silent_since(before, publication)
         assert all(each.is_standing and each.kind is SilentKind.UNLOGGED for each in found)
         return "; ".join(each.why for each in found)
@@ -203,12 +203,12 @@ def test_changes_that_are_not_published_or_not_logged_stand_as_long(database: Da
 
 @pytest.mark.unit
 def test_a_thousand_partitions_are_counted_and_not_all_named() -> None:
-    before = Look(parts={str(n): (f"p{n}", "1") for n in range(1_000)})
-    (found,) = changes(before, Look(), ())
+    before = CatalogLook(parts={str(n): (f"p{n}", "1") for n in range(1_000)})
+    (found,) = changes(before, CatalogLook(), ())
     assert "p4 and 995 more were detached" in found.why
 
 
 @pytest.mark.unit
 def test_nothing_is_told_of_a_table_that_is_as_it_was() -> None:
-    look = Look({"1": ("a", "int", "7")}, "5", {"9": ("p", "8")}, {"3": "new"}, ("4",))
+    look = CatalogLook({"1": ("a", "int", "7")}, "5", {"9": ("p", "8")}, {"3": "new"}, ("4",))
     assert [*changes(look, look, ("9",))] == []

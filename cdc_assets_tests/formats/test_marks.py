@@ -7,7 +7,7 @@ import pytest
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.formats.debezium.marks import transaction_order
 from cdc_assets.log.marks import LogRecord, Transaction
-from cdc_assets.log.unfinished import Tail, Verdict, verdict
+from cdc_assets.log.unfinished import PartitionTail, TransactionVerdict, verdict
 from cdc_assets.log.values import RawRecord
 from cdc_assets_tests.formats.debezium import debezium_json
 
@@ -17,28 +17,28 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 def tail(*places, id_="t", is_whole=False):
     records = [LogRecord(n, NOW, Transaction(id_, (5,)), place) for n, place in enumerate(places)]
-    return Tail(tuple(records), is_whole)
+    return PartitionTail(tuple(records), is_whole)
 
 
-LATER = Tail((LogRecord(9, NOW, Transaction("u", (6,)), 1),), False)
-EARLIER = Tail((LogRecord(9, NOW, Transaction("s", (4,)), 1),), False)
+LATER = PartitionTail((LogRecord(9, NOW, Transaction("u", (6,)), 1),), False)
+EARLIER = PartitionTail((LogRecord(9, NOW, Transaction("s", (4,)), 1),), False)
 
 
 @pytest.mark.unit
 @pytest.mark.parametrize(
     ("tails", "count", "expected"),
     [
-        ([tail(1, 3, is_whole=True), tail(2, 4, is_whole=True)], 4, Verdict.WHOLE),
-        ([tail(1, 3, is_whole=True), tail(2, is_whole=True)], 4, Verdict.OPEN),
-        ([tail(97, 99), tail(98, 100)], 100, Verdict.WHOLE),
-        ([tail(97, 99), tail(96, 98)], 100, Verdict.OPEN),
-        ([tail(97, 98, 99, 100), tail(1, 2, 3)], 100, Verdict.UNKNOWN),
-        ([tail(99, 100), EARLIER], 100, Verdict.UNKNOWN),
-        ([tail(1, 2, is_whole=True), EARLIER], 2, Verdict.WHOLE),
-        ([tail(1, 2, is_whole=True), LATER], 2, Verdict.UNKNOWN),
-        ([tail(1, 2, is_whole=True), Tail((), False)], 2, Verdict.UNKNOWN),
-        ([tail(1, 2, 3, is_whole=True)], 2, Verdict.WHOLE),
-        ([tail(1, is_whole=True)], None, Verdict.WHOLE),
+        ([tail(1, 3, is_whole=True), tail(2, 4, is_whole=True)], 4, TransactionVerdict.WHOLE),
+        ([tail(1, 3, is_whole=True), tail(2, is_whole=True)], 4, TransactionVerdict.OPEN),
+        ([tail(97, 99), tail(98, 100)], 100, TransactionVerdict.WHOLE),
+        ([tail(97, 99), tail(96, 98)], 100, TransactionVerdict.OPEN),
+        ([tail(97, 98, 99, 100), tail(1, 2, 3)], 100, TransactionVerdict.UNKNOWN),
+        ([tail(99, 100), EARLIER], 100, TransactionVerdict.UNKNOWN),
+        ([tail(1, 2, is_whole=True), EARLIER], 2, TransactionVerdict.WHOLE),
+        ([tail(1, 2, is_whole=True), LATER], 2, TransactionVerdict.UNKNOWN),
+        ([tail(1, 2, is_whole=True), PartitionTail((), False)], 2, TransactionVerdict.UNKNOWN),
+        ([tail(1, 2, 3, is_whole=True)], 2, TransactionVerdict.WHOLE),
+        ([tail(1, is_whole=True)], None, TransactionVerdict.WHOLE),
     ],
     ids=[
         "all places",

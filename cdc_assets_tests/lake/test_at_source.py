@@ -9,18 +9,18 @@ import pytest
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.changes.renamed import Renamed
+from cdc_assets.changes.renamed import RenamedTable
 from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.carried import Carried
-from cdc_assets.schema.history import History
-from cdc_assets.schema.silent import Look, SilentChange, SilentKind, remembered
+from cdc_assets.schema.history import StatementHistory
+from cdc_assets.schema.silent import CatalogLook, SilentChange, SilentKind, remembered
 
 pytestmark = pytest.mark.unit
 
-RENAMED = Renamed("public", "u", "t", "before", OffsetVector.of({0: 7}))
-OLD = AtSource("7", History(topic="t"), "0A", RENAMED)
-BESIDE = AtSource("8", History(topic="t", next={0: 9}), "0B")
+RENAMED = RenamedTable("public", "u", "t", "before", OffsetVector.of({0: 7}))
+OLD = AtSource("7", StatementHistory(topic="t"), "0A", RENAMED)
+BESIDE = AtSource("8", StatementHistory(topic="t", next={0: 9}), "0B")
 SHARDS = pytest.mark.parametrize("shard", ["", "eu"])
 
 
@@ -91,7 +91,7 @@ def in_doubt(*whys: str) -> tuple[SilentChange, ...]:
     return remembered((), found, datetime(2026, 3, 4, tzinfo=UTC))
 
 
-LOOK, NEWER = Look(files="1"), Look(files="2")
+LOOK, NEWER = CatalogLook(files="1"), CatalogLook(files="2")
 
 
 def with_more(stored: AtSource, shard: str, more: dict[str, str]) -> TableState:
@@ -113,7 +113,7 @@ def test_a_comparison_ends_the_doubts_that_it_began_with_and_no_others(shard: st
 
 def test_a_comparison_does_not_take_back_a_newer_look() -> None:
     before = replace(OLD, look=LOOK)
-    assert replace(before, look=NEWER).proven_since(before, Look(files="3"), "") == {}
+    assert replace(before, look=NEWER).proven_since(before, CatalogLook(files="3"), "") == {}
     assert before.proven_since(before, LOOK, "") == {}
 
 

@@ -14,7 +14,7 @@ from pyiceberg.types import LongType, NestedField
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.lake import Lake, states
-from cdc_assets.lake.pointers import Newest
+from cdc_assets.lake.pointers import NewestFiles
 from cdc_assets.lake.properties import OFFSETS
 from cdc_assets.lake.short import Short, shortened
 from cdc_assets_tests.configuration import platform, write
@@ -41,7 +41,7 @@ def made(tmp_path: Path) -> tuple[ReplicationConfig, Catalog]:
 
 def restarted(config: ReplicationConfig, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """As another process has it, which remembers nothing."""
-    monkeypatch.setattr(states, "_KNOWN", Newest[states.TableState](100))
+    monkeypatch.setattr(states, "_KNOWN", NewestFiles[states.TableState](100))
     return Lake(config)
 
 

@@ -10,7 +10,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 
 from cdc_assets.changes.names import LakeName
-from cdc_assets.lake.place import Place, place_of
+from cdc_assets.lake.place import TablePlace, place_of
 from cdc_assets_tests.configuration import NOWHERE
 from cdc_assets_tests.lake_view import open_catalog
 from cdc_assets_tests.world import World
@@ -48,7 +48,7 @@ def test_a_table_alone_has_its_place_to_itself(world: World) -> None:
     of_a_dead_writer = metadata(world) / "00009-left.metadata.json"
     newest = Path(table(world).metadata_location.removeprefix("file://"))
     of_a_dead_writer.write_bytes(newest.read_bytes())
-    assert place_of(table(world)) == Place(table(world).location(), ())
+    assert place_of(table(world)) == TablePlace(table(world).location(), ())
 
 
 @pytest.mark.parametrize("through", ["fsspec", "pyarrow"])
@@ -88,7 +88,7 @@ def test_metadata_that_is_compressed_is_read(world: World) -> None:
      ("gs://b/w/t", True), ("abfss://c@a/w/t", True)],
 )  # fmt: skip
 def test_stores_are_listed_by_prefix(location: str, expected: bool) -> None:
-    assert Place(location, ()).is_listed_by_prefix is expected
+    assert TablePlace(location, ()).is_listed_by_prefix is expected
 
 
 def test_half_a_file_of_a_dead_writer_is_no_table(world: World) -> None:

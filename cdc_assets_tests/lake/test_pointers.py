@@ -12,7 +12,7 @@ from pyiceberg.types import LongType, NestedField
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.lake import Lake
-from cdc_assets.lake.pointers import Newest, Recent
+from cdc_assets.lake.pointers import NewestFiles, Recent
 from cdc_assets_tests.configuration import platform, write
 
 pytestmark = pytest.mark.unit
@@ -82,7 +82,7 @@ def test_what_was_asked_for_longest_ago_is_forgotten_first() -> None:
 
 
 def test_of_a_table_only_what_its_last_file_said_is_kept() -> None:
-    newest = Newest[str](most=2)
+    newest = NewestFiles[str](most=2)
     for number in range(10):
         newest.keep("orders", f"a/orders/{number}", f"orders {number}")
         newest.keep("items", f"a/items/{number}", f"items {number}")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
 from cdc_assets.log.boundaries import Aligned, align
 from cdc_assets.log.marks import Transaction
-from cdc_assets.log.resent import Newest, newest_of
+from cdc_assets.log.resent import TransactionState, newest_of
 from cdc_assets.log.unfinished import MAX_READ, Unfinished
 from cdc_assets_tests.log.model_log import GAP, NOW, ModelLog, logs, visible
 from cdc_assets_tests.toy.profiles import examples
@@ -66,7 +66,7 @@ def test_batches_never_split_a_transaction_and_come_to_the_end(data):
         log.see(seen, done)
         ranges = limited(log, positions, data.draw)
         found, holds = batch(log, ranges, data.draw(st.booleans()))
-        if holds is Newest.WHOLE:
+        if holds is TransactionState.WHOLE:
             positions = check(log, ranges, found, positions)
     log.see_all()
     for _ in range(200):
@@ -75,11 +75,11 @@ def test_batches_never_split_a_transaction_and_come_to_the_end(data):
         ranges = limited(log, positions, data.draw, least=1)
         found, holds = batch(log, ranges, forward=False)
         assert found, "everything is there and finished, so a batch must move on"
-        assert holds is not Newest.UNFINISHED
-        if holds is Newest.CUT:
+        assert holds is not TransactionState.UNFINISHED
+        if holds is TransactionState.CUT:
             ranges = OffsetVector.of(positions).ranges_to(OffsetVector.of(log.ends))
             found, holds = batch(log, ranges, forward=False)
-        assert holds is Newest.WHOLE, "the longest batch has all there is"
+        assert holds is TransactionState.WHOLE, "the longest batch has all there is"
         positions = check(log, ranges, found, positions)
     assert positions == log.ends
 
@@ -410,7 +410,7 @@ def test_a_connector_that_died_amid_sending_again_says_since_when_it_stands_stil
         log.add(0, Transaction(id_, (int(id_),)), place, at)
     log.see({0: 3}, ["0"])
     holds, unfinished = newest_of(log, whole(log), {0: 1}, log.counts)
-    assert holds is Newest.UNFINISHED
+    assert holds is TransactionState.UNFINISHED
     assert unfinished == Unfinished(
         Transaction("1", (1,)), NOW + timedelta(seconds=50), has_ended=False
     )

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import pytest
 
 from cdc_assets.changes.log_places import Gtids, Lsn
-from cdc_assets.changes.valid_through import Moment
+from cdc_assets.changes.valid_through import SourceMoment
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.database import ConnectConfig
 from cdc_assets.log.deliveries import (
@@ -157,7 +157,7 @@ def served(
 @pytest.fixture
 def at_1000(monkeypatch: pytest.MonkeyPatch) -> None:
     """A database whose log ends at 1000."""
-    log = replace(LOGS["postgres"], now=lambda _: Moment(START, Lsn(1000)))
+    log = replace(LOGS["postgres"], now=lambda _: SourceMoment(START, Lsn(1000)))
     monkeypatch.setitem(LOGS, "postgres", log)
     monkeypatch.setenv("SHOP_DSN", "postgresql://nowhere/shop")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.changes.renamed import Renamed
+from cdc_assets.changes.renamed import RenamedTable
 from cdc_assets.errors import UnreachableError
 from cdc_assets.log import KafkaLog
 from cdc_assets.log.left_behind import late_under_old_names
@@ -77,7 +77,7 @@ def test_a_former_topic_without_a_leader_holds_up_no_other(
 
     def renamed(name: str) -> TableEntry:
         entry = entry_of(f"{name}er", write_config(tmp_path))
-        return replace(entry, renamed=Renamed("public", "new", "new", name, end))
+        return replace(entry, renamed=RenamedTable("public", "new", "new", name, end))
 
     away, late = late_under_old_names([renamed("old"), renamed("older")], log)
     assert isinstance(away, UnreachableError)

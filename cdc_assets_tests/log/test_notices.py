@@ -11,7 +11,7 @@ import pytest
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.config.source import SourceConfig
 from cdc_assets.formats.debezium.json import DebeziumJson
-from cdc_assets.log.notices import Kind, Notice, Phase, TableSnapshot
+from cdc_assets.log.notices import Notice, NoticeKind, Phase, TableSnapshot
 from cdc_assets.log.values import RawRecord
 from cdc_assets_tests.configuration import source
 
@@ -181,5 +181,5 @@ def test_a_schema_around_it_does_not_matter() -> None:
         "additional_data": {"connector_name": "shop"}, "timestamp": 5,
     }  # fmt: skip
     schema = {"type": "struct", "fields": []}
-    found = Notice(Kind.COMPLETED, "shop", at_ms=5, id="1")
+    found = Notice(NoticeKind.COMPLETED, "shop", at_ms=5, id="1")
     assert read({"schema": schema, "payload": payload}) == found

@@ -9,7 +9,7 @@ import pytest
 
 from cdc_assets.errors import TerminalError
 from cdc_assets.lake import states
-from cdc_assets.lake.pointers import Newest
+from cdc_assets.lake.pointers import NewestFiles
 from cdc_assets.lake.side import side_name
 from cdc_assets.merge.rebuild import Rebuild
 from cdc_assets_tests.lake_view import read_table
@@ -86,7 +86,7 @@ def test_without_what_tells_its_offsets_it_says_how_to_go_on(
     assert table is not None
     for each in table.metadata.metadata_log:
         Path(each.metadata_file.removeprefix("file:")).unlink(missing_ok=True)
-    monkeypatch.setattr(states, "_KNOWN", Newest[states.TableState](10))
+    monkeypatch.setattr(states, "_KNOWN", NewestFiles[states.TableState](10))
     with pytest.raises(TerminalError, match="cdc-assets rebuild"):
         made.merge(TABLE)
     rebuild = Rebuild(made.config, made.spark, made.entry(TABLE), "test")

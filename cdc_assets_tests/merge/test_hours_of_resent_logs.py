@@ -24,7 +24,7 @@ from cdc_assets.log import boundaries
 from cdc_assets.log.boundaries import Aligned, align
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.marks import Transaction
-from cdc_assets.log.resent import Newest, newest_of
+from cdc_assets.log.resent import TransactionState, newest_of
 from cdc_assets.log.unfinished import Unfinished
 from cdc_assets.log.values import Watermarks
 from cdc_assets.merge.intake.planning.cuts import Cut, Cuts, Extent, TransactionTopics
@@ -67,7 +67,7 @@ class Kafka:
 
     def newest_of(
         self, ranges: Sequence[OffsetRange], _: OffsetVector, newest: Mapping[int, int]
-    ) -> tuple[Newest, Unfinished | None]:
+    ) -> tuple[TransactionState, Unfinished | None]:
         return newest_of(self.model, ranges, newest, self.model.counts)
 
     def _first(self, partition: int, start: int, time: datetime | None) -> int:

@@ -11,7 +11,7 @@ import pytest
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.slo import SloTarget, SloWindow
 from cdc_assets.lake.carried import Carried, LastRecords
-from cdc_assets.merge.apply.snapshot_properties import Outcome, record_of
+from cdc_assets.merge.apply.snapshot_properties import BatchOutcome, record_of
 from cdc_assets.merge.guards.moved_keys import MovedKeys
 
 pytestmark = pytest.mark.unit
@@ -35,7 +35,7 @@ def recorded(
         last_records=last or {},
     )  # fmt: skip
     figures: Any = SimpleNamespace(records=1, by_op={}, rejected=0)
-    said = record_of(plan, Outcome(figures), "", datetime.now(UTC), SloTarget(95, 300, 24))
+    said = record_of(plan, BatchOutcome(figures), "", datetime.now(UTC), SloTarget(95, 300, 24))
     setting: Any = SimpleNamespace(means=None)
     done: Any = SimpleNamespace(plan=plan)
     return MovedKeys(setting).carry(said.carried, done)

@@ -11,7 +11,7 @@ import pytest
 
 from cdc_assets.changes.names import Shard
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.changes.renamed import Renamed
+from cdc_assets.changes.renamed import RenamedTable
 from cdc_assets.desired import NOTHING, Removal
 from cdc_assets.errors import CdcError
 from cdc_assets.lake.side import side_name
@@ -178,7 +178,7 @@ def test_a_table_is_not_reset_whose_log_has_lost_its_beginning(operator: Operato
 
 @profiles.in_soak
 def test_what_cannot_begin_again_by_itself_is_refused(operator: Operator) -> None:
-    renamed = Renamed("public", "u", operator.entry.topic, "before", OffsetVector())
+    renamed = RenamedTable("public", "u", operator.entry.topic, "before", OffsetVector())
     with refused(operator, replace(operator.entry, renamed=renamed)) as why:
         assert "since it was renamed at its source" in why
     with refused(operator, replace(operator.entry, topic="nothing")) as why:

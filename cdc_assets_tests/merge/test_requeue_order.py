@@ -12,8 +12,8 @@ from cdc_assets.changes.missing import Missing
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
 from cdc_assets.merge.attempt import from_quarantine
 from cdc_assets.merge.attempt.from_quarantine import FromQuarantine
-from cdc_assets.merge.plan.outcome import Nothing
-from cdc_assets.merge.plan.quarantine_replay import Kept, Requeue
+from cdc_assets.merge.plan.outcome import NothingNew
+from cdc_assets.merge.plan.quarantine_replay import QuarantinedRecord, Requeue
 from cdc_assets.merge.plan.request import Quarantined
 
 pytestmark = pytest.mark.unit
@@ -46,8 +46,8 @@ class World:
         self.looked()
         return SimpleNamespace(plan=plan)
 
-    def read(self, *_: object) -> Sequence[Kept]:
-        kept = [Kept(at(each), "now") for each in self.kept]
+    def read(self, *_: object) -> Sequence[QuarantinedRecord]:
+        kept = [QuarantinedRecord(at(each), "now") for each in self.kept]
         self.looked()
         return kept
 
@@ -75,7 +75,7 @@ def test_a_publish_between_the_plan_and_the_look_into_the_quarantine_loses_nothi
     tried = FromQuarantine(means, nothing, nothing).tried(
         request, Quarantined([at(99)]), watch=nothing
     )
-    assert isinstance(tried, Nothing)
+    assert isinstance(tried, NothingNew)
     ((plan, requeue),) = counted
     assert isinstance(requeue, Requeue)
     assert requeue.missing.places == plan.missing.places, "none of them is forgotten"

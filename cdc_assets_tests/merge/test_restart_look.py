@@ -16,14 +16,14 @@ from cdc_assets.changes.restarts import (
     COMMIT_NUMBERS,
     LEEWAY_MS,
     Commit,
-    Placed,
+    MergedState,
+    NumberingPlace,
     Restart,
-    Seen,
     witness,
 )
 from cdc_assets.decode import SETTINGS
 from cdc_assets.merge.fold.summary import read_through
-from cdc_assets.merge.guards.restarts.contradictions import Known, in_order, restart_of
+from cdc_assets.merge.guards.restarts.contradictions import KnownBefore, in_order, restart_of
 from cdc_assets.merge.guards.restarts.watch import told_before
 from cdc_assets.merge.intake.observe import BatchObserver, Watched
 from cdc_assets_tests.decode.records import decoded
@@ -43,7 +43,7 @@ class Case:
         self.scheme = scheme
         self.records = {p: self._records() for p in range(self.rng.randint(1, PARTITIONS))}
         known = [p for p in self.records if self.rng.random() < 0.7]
-        self.seen = Seen(
+        self.seen = MergedState(
             highest={p: self._commit() for p in known},
             newest_ms={p: self._time() for p in known if self.rng.random() < 0.8},
             highest_of_all=self._commit() if self.rng.random() < 0.5 else None,
@@ -64,12 +64,12 @@ class Case:
     def _time(self) -> int:
         return self.rng.choice([0, 500, 1001, 2500, 60_500, 61_001, 120_000, 900_000])
 
-    def _records(self) -> list[Placed]:
+    def _records(self) -> list[NumberingPlace]:
         return [self._record(offset) for offset in range(self.rng.randint(1, 8))]
 
-    def _record(self, offset: int) -> Placed:
+    def _record(self, offset: int) -> NumberingPlace:
         floats = self.rng.random() < 0.2
-        return Placed(
+        return NumberingPlace(
             offset,
             self._commit() if self.rng.random() < 0.9 else None,
             self._time() if self.rng.random() < 0.9 else None,
@@ -91,7 +91,7 @@ class Case:
         return rows
 
     @staticmethod
-    def _op(record: Placed) -> str:
+    def _op(record: NumberingPlace) -> str:
         return "t" if record.is_truncate else "u"
 
     def frame(self, session: SparkSession, partition: int) -> DataFrame:
@@ -107,7 +107,7 @@ class Case:
         return frame.repartition(1).sortWithinPartitions("offset")
 
     @staticmethod
-    def _numbers(record: Placed) -> tuple[int | None, int | None]:
+    def _numbers(record: NumberingPlace) -> tuple[int | None, int | None]:
         numbers = record.commit or (None, None)
         return numbers[0], numbers[1] if len(numbers) > 1 else 0
 
@@ -126,7 +126,7 @@ def test_what_spark_finds_is_what_the_rule_finds(spark: Session, scheme: Scheme)
     found_any = 0
     for seed in range(60):
         case = Case(seed, scheme)
-        known = Known(PARTITIONS, scheme, case.seen, case.pending)
+        known = KnownBefore(PARTITIONS, scheme, case.seen, case.pending)
         numbers = ", ".join(f"{name} bigint" for name in known.names)
         columns = f"partition int, offset bigint, {numbers}, told_ms bigint"
         flags = "may_witness boolean, floats boolean, is_overtaken boolean, op string"
@@ -165,7 +165,7 @@ def test_the_pass_that_folds_misses_no_begin_of_an_accepted_restart(spark: Sessi
     session, told = spark(), 0
     for seed in range(25):
         case = Case(seed, Scheme.POSTGRES)
-        before = told_before(Scheme.POSTGRES, Seen(), None, case.pending)
+        before = told_before(Scheme.POSTGRES, MergedState(), None, case.pending)
         for partition, (_, begin) in case.expected().items():
             found = are_suspicious(session, case.frame(session, partition), before)
             assert found or begin is None, f"seed {seed}"
@@ -174,7 +174,10 @@ def test_the_pass_that_folds_misses_no_begin_of_an_accepted_restart(spark: Sessi
 
 
 def test_records_in_their_order_need_no_second_look(spark: Session) -> None:
-    session, before = spark(), told_before(Scheme.POSTGRES, Seen(apart_ms=LEEWAY_MS), None, {})
+    session, before = (
+        spark(),
+        told_before(Scheme.POSTGRES, MergedState(apart_ms=LEEWAY_MS), None, {}),
+    )
     many = 100_000
     records = session.range(0, many, numPartitions=1).selectExpr(
         "0 AS partition", "id AS offset", "id div 3 AS n0", "0L AS n1", "id * 10 AS told_ms",

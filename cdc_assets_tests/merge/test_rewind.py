@@ -13,7 +13,7 @@ import pytest
 
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import CdcError, TerminalError
-from cdc_assets.lake.past import Kept
+from cdc_assets.lake.past import KeptPublish
 from cdc_assets.lake.side import side_name
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.upkeep import Upkeep
@@ -51,7 +51,7 @@ def back(table: Pipeline, to: object) -> RewindPlan:
     return rewind(table).carry_out(Goal(str(to)))
 
 
-def line(table: Pipeline, name: str = TABLE) -> tuple[Kept, ...]:
+def line(table: Pipeline, name: str = TABLE) -> tuple[KeptPublish, ...]:
     """Publishes, newest first."""
     past = table.lake.past(table.entry(name).target)
     assert past is not None

@@ -16,7 +16,7 @@ from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.errors import SilentChangeError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.operations.accept_restart.desk import RestartDesk
-from cdc_assets.schema.silent import Look, SilentChange, SilentKind
+from cdc_assets.schema.silent import CatalogLook, SilentChange, SilentKind
 from cdc_assets_tests.merge.inline import change
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.operated import session_of
@@ -39,7 +39,7 @@ class Catalog:
 
     def read(self, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
         columns = tuple(MysqlColumn(name, "bigint") for name in ("id", "n"))
-        look = Look({"n": ("n", self.declared, "", "")})
+        look = CatalogLook({"n": ("n", self.declared, "", "")})
         made = CatalogTable(columns, ("id",), look=look, unsent=tuple(self.unsent))
         return dict.fromkeys(tables, made)
 

@@ -19,7 +19,7 @@ from cdc_assets.operate.schema_drift import Drift, newest_drift
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
 from cdc_assets.registry import RegistryFile
-from cdc_assets.schema.history import History
+from cdc_assets.schema.history import StatementHistory
 from cdc_assets.schema.silent import SilentKind
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.merge.one_table import Make, accept_restart
@@ -302,7 +302,7 @@ def test_statements_that_have_expired_are_no_cut(pipeline: Make) -> None:
     log = KafkaLog(made.config.kafka.librdkafka())
     histories, fmt = Histories(log), Services(made.config).formats[made.prefix]
 
-    def history() -> History | None:
+    def history() -> StatementHistory | None:
         stored = at_source(made).history
         return histories.of(made.entry(TABLE), fmt, Scheme.MARIADB, stored)
 

@@ -18,7 +18,7 @@ from cdc_assets.errors import CdcError, TransientError
 from cdc_assets.lake.side import side_name
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.upkeep import Done, Upkeep
+from cdc_assets.merge.upkeep import Upkeep, UpkeepStep
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.lake_view import open_catalog, read_table
 from cdc_assets_tests.merge import changing_table
@@ -58,7 +58,7 @@ def sizes(made: Pipeline, name: LakeName) -> tuple[int, int]:
     return figures.files, len(figures.history.snapshots)
 
 
-def tasks_of(done: list[Done], name: LakeName) -> set[str]:
+def tasks_of(done: list[UpkeepStep], name: LakeName) -> set[str]:
     return {each.task.value for each in done if each.name == name}
 
 

@@ -11,7 +11,7 @@ from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.upkeep import Task
 from cdc_assets.errors import TransientError
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.upkeep import Done
+from cdc_assets.merge.upkeep import UpkeepStep
 from cdc_assets.operations.maintain import words
 from cdc_assets_tests.lake_view import open_catalog
 from cdc_assets_tests.merge.upkeep_desk import Spark, UpkeepDesk
@@ -24,7 +24,9 @@ def desk(tmp_path: Path) -> UpkeepDesk:
     return UpkeepDesk(tmp_path)
 
 
-def run(desk: UpkeepDesk, turn: int = 0, steps: int = 1, *, orphans: bool = False) -> list[Done]:
+def run(
+    desk: UpkeepDesk, turn: int = 0, steps: int = 1, *, orphans: bool = False
+) -> list[UpkeepStep]:
     """One run, with time for some steps; compaction would take all of it."""
     begun = desk.spark.begun
     ends = len(begun) + steps

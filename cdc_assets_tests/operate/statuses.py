@@ -12,7 +12,7 @@ from cdc_assets.changes.slo import SloWindow
 from cdc_assets.desired import NOTHING, Desired, Wanted
 from cdc_assets.lake.properties import Published
 from cdc_assets.lake.state import TableState
-from cdc_assets.log.connect import Connector, ConnectorPart
+from cdc_assets.log.connect import ConnectorPart, RunningConnector
 from cdc_assets.log.deliveries import Delivery
 from cdc_assets.log.values import Watermarks
 from cdc_assets.operate.completeness import Completeness
@@ -29,12 +29,12 @@ PAUSED = Desired(paused=Wanted(NOW, "cdc-assets pause", "the warehouse is moved"
 SLO_LATENCIES = [1.0] * 97 + [1_000.0] * 3
 
 
-def connector_of(state: str = "RUNNING", *tasks: str) -> Connector:
+def connector_of(state: str = "RUNNING", *tasks: str) -> RunningConnector:
     parts = tuple(ConnectorPart(n, each) for n, each in enumerate(tasks or ("RUNNING",)))
-    return Connector("shop", "shop", "cdc_shop", ConnectorPart(None, state), parts)
+    return RunningConnector("shop", "shop", "cdc_shop", ConnectorPart(None, state), parts)
 
 
-def view_of(connector: Connector) -> ConnectorView:
+def view_of(connector: RunningConnector) -> ConnectorView:
     working = Working.UP if connector.is_up else Working.HELD
     if connector.has_failed:
         working = Working.DOWN

@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from cdc_assets.changes.alerting import Kind
+from cdc_assets.changes.alerting import AlertKind
 from cdc_assets.changes.retention import Overtaking
 from cdc_assets.config.platform import AlertsConfig
 from cdc_assets.databases.postgres.slots import Slot
@@ -93,14 +93,14 @@ def test_a_log_that_is_about_to_lose_what_waits(well: TableStatus) -> None:
     at = NOW + timedelta(hours=3)
     near = replace(well, retained=Retained(Overtaking(at, "retention.ms", is_near=True)))
     (found,) = numbers(near).findings(CONFIG)
-    assert (found.kind, found.member) == (Kind.LOST_RANGE, "public.orders")
+    assert (found.kind, found.member) == (AlertKind.LOST_RANGE, "public.orders")
     assert "from 2026-03-04 15:30Z on changes that wait will be lost" in found.words
 
 
 def test_a_budget_that_burns(tmp_path: Path) -> None:
     late = table_status(tmp_path, latencies=LATE)
     (found,) = numbers(late).findings(CONFIG)
-    assert (found.kind, found.member) == (Kind.BUDGET_BURNS, "public.orders")
+    assert (found.kind, found.member) == (AlertKind.BUDGET_BURNS, "public.orders")
     assert "80.00 % of changes in time, target 95 % within 5 min over 24 h" in found.words
 
 
@@ -135,7 +135,11 @@ def test_an_alert_is_over_once_people_hold_the_table_and_comes_back_after(
 def test_a_connector_is_one_finding_however_many_tables_wait(well: TableStatus) -> None:
     down = replace(well, connector=view_of(connector_of("RUNNING", "FAILED")))
     (found,) = numbers(*(renamed(down, f"t{n}") for n in range(500))).findings(CONFIG)
-    assert (found.kind, found.member, found.after) == (Kind.CONNECTOR_DOWN, "shop", timedelta())
+    assert (found.kind, found.member, found.after) == (
+        AlertKind.CONNECTOR_DOWN,
+        "shop",
+        timedelta(),
+    )
     assert found.words.startswith("connector shop: task 0 is FAILED; 500 table(s) wait for it → ")
     assert found.words.endswith("POST /connectors/shop/restart?includeTasks=true&onlyFailed=true")
     paused = replace(down, survey=replace(down.survey, desired=Desired(paused=Wanted(NOW))))
@@ -169,16 +173,19 @@ def test_a_connect_that_does_not_answer_is_away_and_no_connector_is_judged_by_it
     away = ConnectorView(Working.UNKNOWN, why.what, away=why)
     look = numbers(replace(well, connector=away))
     (found,) = look.findings(CONFIG)
-    assert (found.kind, found.member) == (Kind.PART_AWAY, "Kafka Connect")
+    assert (found.kind, found.member) == (AlertKind.PART_AWAY, "Kafka Connect")
     assert found.after == timedelta(minutes=5)
-    assert not look.judges(Kind.CONNECTOR_DOWN, "shop", "shop")
-    assert numbers(well).judges(Kind.CONNECTOR_DOWN, "shop", "shop")
-    assert not numbers(well, slots=SourceSlots(problem="x")).judges(Kind.SLOT_GROWS, "shop", "s")
+    assert not look.judges(AlertKind.CONNECTOR_DOWN, "shop", "shop")
+    assert numbers(well).judges(AlertKind.CONNECTOR_DOWN, "shop", "shop")
+    assert not numbers(well, slots=SourceSlots(problem="x")).judges(
+        AlertKind.SLOT_GROWS, "shop", "s"
+    )
 
 
 KAFKA = UnreachableError("Kafka does not answer", where="kafka:9092", remedy="check that it runs")
 BY_TABLE = (
-    Kind.TABLE_FAILED, Kind.BUDGET_BURNS, Kind.LOST_RANGE, Kind.QUARANTINED, Kind.IN_DOUBT,
+    AlertKind.TABLE_FAILED, AlertKind.BUDGET_BURNS, AlertKind.LOST_RANGE, AlertKind.QUARANTINED,
+    AlertKind.IN_DOUBT,
 )  # fmt: skip
 
 
@@ -188,8 +195,8 @@ def test_a_part_that_does_not_answer_is_told_with_its_remedy_and_hides_no_table(
     status = replace(status_of(with_failure(well, FAILED)), problems=(KAFKA,), is_whole=False)
     look = Look(Numbers(status, (), 0.1))
     table, part = look.findings(CONFIG)
-    assert (table.kind, table.after) == (Kind.TABLE_FAILED, timedelta())
-    assert (part.kind, part.member) == (Kind.PART_AWAY, "kafka:9092")
+    assert (table.kind, table.after) == (AlertKind.TABLE_FAILED, timedelta())
+    assert (part.kind, part.member) == (AlertKind.PART_AWAY, "kafka:9092")
     assert part.after == timedelta(minutes=5)
     assert "check that it runs; then look at: cdc-assets status" in part.words
     assert not any(look.judges(kind, "shop", "public.orders") for kind in BY_TABLE)
@@ -209,7 +216,7 @@ def test_what_needs_a_person_before_anything_can_be_looked_at_is_told_at_once(
     refused = TerminalError("Kafka refused access", where="kafka:9092", remedy="allow Describe")
     look = Look(Numbers(replace(status_of(well), problems=(refused,)), (), 0.1))
     (found,) = look.findings(CONFIG)
-    assert (found.kind, found.after) == (Kind.CANNOT_LOOK, timedelta())
+    assert (found.kind, found.after) == (AlertKind.CANNOT_LOOK, timedelta())
     assert "allow Describe" in found.words
 
 
@@ -222,7 +229,7 @@ def test_records_in_quarantine_are_told_with_the_command_that_lists_them(
     counted = replace(published, counts={"quarantined": 500})
     state = replace(well.survey.state, published=counted)
     (found,) = numbers(replace(well, survey=replace(well.survey, state=state))).findings(CONFIG)
-    assert (found.kind, found.after) == (Kind.QUARANTINED, timedelta())
+    assert (found.kind, found.after) == (AlertKind.QUARANTINED, timedelta())
     command = "cdc-assets quarantine list --table shop.public.orders"
     assert found.words == f"500 records are in quarantine: {command}"
 
@@ -234,12 +241,12 @@ def test_a_refused_login_is_told_at_once_and_silence_after_it_is_no_recovery(
     look = Look(Numbers(replace(status_of(well), problems=(refused,)), (), 0.1))
     (found,) = look.findings(CONFIG)
     assert (found.kind, found.member, found.after) == (
-        Kind.LOGIN_REFUSED, "kafka:9092", timedelta(),
+        AlertKind.LOGIN_REFUSED, "kafka:9092", timedelta(),
     )  # fmt: skip
     silent = Look(Numbers(replace(status_of(well), problems=(KAFKA,)), (), 0.1))
-    assert not silent.judges(Kind.LOGIN_REFUSED, "all sources", "kafka:9092")
-    assert look.judges(Kind.PART_AWAY, "all sources", "kafka:9092"), "it answers"
-    assert numbers(well).judges(Kind.LOGIN_REFUSED, "all sources", "kafka:9092")
+    assert not silent.judges(AlertKind.LOGIN_REFUSED, "all sources", "kafka:9092")
+    assert look.judges(AlertKind.PART_AWAY, "all sources", "kafka:9092"), "it answers"
+    assert numbers(well).judges(AlertKind.LOGIN_REFUSED, "all sources", "kafka:9092")
 
 
 def test_a_part_that_was_not_asked_this_time_is_not_judged(well: TableStatus) -> None:
@@ -247,10 +254,10 @@ def test_a_part_that_was_not_asked_this_time_is_not_judged(well: TableStatus) ->
     away = Asked(frozenset({part}), (Away(*part, KAFKA),))
     look = replace(numbers(well), asked=away)
     assert [(each.kind, each.source, each.member) for each in look.findings(CONFIG)] == [
-        (Kind.PART_AWAY, *part)
+        (AlertKind.PART_AWAY, *part)
     ]
-    assert replace(numbers(well), asked=Asked(frozenset({part}))).judges(Kind.PART_AWAY, *part)
-    assert not numbers(well).judges(Kind.PART_AWAY, *part)
+    assert replace(numbers(well), asked=Asked(frozenset({part}))).judges(AlertKind.PART_AWAY, *part)
+    assert not numbers(well).judges(AlertKind.PART_AWAY, *part)
 
 
 def book(folder: Path) -> AlertBook:

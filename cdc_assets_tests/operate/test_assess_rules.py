@@ -29,7 +29,7 @@ from cdc_assets.databases.postgres.server import Odd, Published, Server
 from cdc_assets.databases.postgres.slots import Slot
 from cdc_assets.databases.postgres.table import CatalogTable as PostgresTable
 from cdc_assets.databases.postgres.table import ReplicaIdentity, RowIdentity
-from cdc_assets.decode import Found
+from cdc_assets.decode import JarMatch
 from cdc_assets.log.settings import settings_of
 from cdc_assets.log.values import RawRecord, Watermarks
 from cdc_assets.operate.assess.connector import Connector, Expected, configured_as
@@ -760,7 +760,7 @@ NEEDED = Needed(driver=Driver("a.Driver", "a:driver"))
     [
         {"version": "3.5.4"}, {"extensions": ""}, {"catalog": ""}, {"opens_catalog": False},
         {"reads_kafka": False},
-        *({"decoder": found} for found in Found if found is not Found.SAME),
+        *({"decoder": found} for found in JarMatch if found is not JarMatch.SAME),
     ],
     ids=str,
 )  # fmt: skip
@@ -785,8 +785,8 @@ def test_what_a_spark_server_could_do_better_is_named(
     assert found == {name: verdict}
 
 
-@pytest.mark.parametrize("found", [each for each in Found if each is not Found.SAME])
-def test_the_command_that_prints_the_jar_is_named(found: Found) -> None:
+@pytest.mark.parametrize("found", [each for each in JarMatch if each is not JarMatch.SAME])
+def test_the_command_that_prints_the_jar_is_named(found: JarMatch) -> None:
     (told,) = judge_spark(SOURCE, replace(SPARK, decoder=found), NEEDED)
     assert told.problem == found.value
     assert "`cdc-assets jars`" in told.remedy

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
-from cdc_assets.changes.renamed import Renamed
+from cdc_assets.changes.renamed import RenamedTable
 from cdc_assets.config.table import TableOverrides
 from cdc_assets.log.left_behind import late_under_old_name
 from cdc_assets.operate.discovery import LOOK_AGAIN_AFTER, Discovery, discover
@@ -180,7 +180,7 @@ def renamed(cluster: Cluster, topic: str, **more: str) -> TableEntry:
     """A table that is called ``orders_v1`` by now, and had all of a topic merged before."""
     entry = entry_of("orders", cluster.config, topic)
     end = cluster.services.log.watermarks([topic])[topic].end
-    now = Renamed("public", "orders_v1", f"{topic}_v1", topic, end, **more)
+    now = RenamedTable("public", "orders_v1", f"{topic}_v1", topic, end, **more)
     return replace(entry, topic=now.topic, renamed=now)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.changes.alerting import Group, Kind
+from cdc_assets.changes.alerting import AlertKind, Group
 from cdc_assets.changes.names import TableName
 from cdc_assets.desired import NOTHING, DesiredBook, Wanted, Wish
 from cdc_assets.merge.resnapshot.progress import Progress
@@ -43,7 +43,7 @@ def test_what_is_kept_of_one_is_not_the_others(both: tuple[Services, Services]) 
     east.failures.record(ORDERS, FailureKind.TERMINAL, "x", AT)
     east.resnapshots.keep(ORDERS, BEGUN)
     alerts = AlertBook.beside(east.config.registry)
-    alerts.save({(Kind.TABLE_FAILED, "shop"): Group({}, None, None, ())})
+    alerts.save({(AlertKind.TABLE_FAILED, "shop"): Group({}, None, None, ())})
 
     assert west.desired.load() == {}
     assert west.desired.of(ORDERS) == NOTHING

@@ -16,8 +16,8 @@ from cdc_assets.operate.contiguity import Contiguity
 from cdc_assets.operate.schema_drift import Drift
 from cdc_assets.operate.status import TableStatus
 from cdc_assets.orchestration.checks import (
+    CheckVerdict,
     SloFacts,
-    Verdict,
     offsets_verdict,
     schema_verdict,
     slo_verdict,
@@ -25,7 +25,7 @@ from cdc_assets.orchestration.checks import (
 from cdc_assets.orchestration.metadata import Lag, materialization, quiet_metadata
 
 
-def verdicts_of(status: TableStatus, key: dg.AssetKey) -> Sequence[Verdict]:
+def verdicts_of(status: TableStatus, key: dg.AssetKey) -> Sequence[CheckVerdict]:
     """The outcomes of the three checks of a table."""
     assert status.slo
     facts = SloFacts(
@@ -44,7 +44,7 @@ def verdicts_of(status: TableStatus, key: dg.AssetKey) -> Sequence[Verdict]:
     )
 
 
-def evaluated(verdict: Verdict, at: datetime) -> EventLogEntry:
+def evaluated(verdict: CheckVerdict, at: datetime) -> EventLogEntry:
     """An outcome without a run."""
     evaluation = verdict.evaluation()
     kind = DagsterEventType.ASSET_CHECK_EVALUATION

@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from cdc_assets.operate.survey import survey
-from cdc_assets.orchestration.checks import Verdict, verdicts
+from cdc_assets.orchestration.checks import CheckVerdict, verdicts
 from cdc_assets.orchestration.keys import CHECK_SLO
 from cdc_assets_tests.quarantine_world import QuarantineWorld
 from cdc_assets_tests.world import NOW
@@ -25,7 +25,7 @@ def world(tmp_path: Path, kafka_bootstrap: str) -> Iterator[QuarantineWorld]:
     made.close()
 
 
-def slo_of(world: QuarantineWorld) -> Verdict:
+def slo_of(world: QuarantineWorld) -> CheckVerdict:
     seen = survey(world.services, tuple(world.discover())).complete()
     (verdict,) = (each for each in verdicts(world.services, seen, {}) if each.check == CHECK_SLO)
     return verdict

@@ -122,7 +122,7 @@ def reads(config: ReplicationConfig) -> bool:
         resource.forget()
 
 
-def found_by_assess(config: ReplicationConfig) -> decode.Found:
+def found_by_assess(config: ReplicationConfig) -> decode.JarMatch:
     resource = spark_resource(config, requires_jar=False)
     try:
         facts, _ = look_at_spark(config, resource.session, Services(config).clock, ())
@@ -134,10 +134,10 @@ def found_by_assess(config: ReplicationConfig) -> decode.Found:
 def test_a_server_without_the_jar_is_refused_with_the_command(without: Configured) -> None:
     config = without()
     refused = refusal(config)
-    assert refused.what == decode.Found.NONE.value
+    assert refused.what == decode.JarMatch.NONE.value
     assert refused.where == f"Spark at {config.spark.remote}"
     assert "`cdc-assets jars`" in refused.remedy
-    assert found_by_assess(config) is decode.Found.NONE
+    assert found_by_assess(config) is decode.JarMatch.NONE
 
 
 def test_a_session_brings_the_jar_where_it_may(without: Configured) -> None:
@@ -147,13 +147,13 @@ def test_a_session_brings_the_jar_where_it_may(without: Configured) -> None:
 
 def test_a_server_with_another_build_is_refused(outdated: Configured) -> None:
     refused = refusal(outdated())
-    assert refused.what == decode.Found.OTHER.value
+    assert refused.what == decode.JarMatch.OTHER.value
     assert "`cdc-assets jars`" in refused.remedy
-    assert found_by_assess(outdated()) is decode.Found.OTHER
+    assert found_by_assess(outdated()) is decode.JarMatch.OTHER
 
 
 def test_the_servers_own_build_wins_over_one_that_a_session_brings(outdated: Configured) -> None:
-    assert refusal(outdated(send_jar=True)).what == decode.Found.OTHER.value
+    assert refusal(outdated(send_jar=True)).what == decode.JarMatch.OTHER.value
 
 
 def test_an_executor_without_the_jar_or_with_another_build_is_found(
@@ -172,14 +172,14 @@ def test_an_executor_without_the_jar_or_with_another_build_is_found(
             return leading_to(folder, {**cluster.document, **more})
 
         refused = refusal(configured())
-        assert refused.what == decode.Found.NONE_ON_EXECUTOR.value
+        assert refused.what == decode.JarMatch.NONE_ON_EXECUTOR.value
         assert "`cdc-assets jars`" in refused.remedy
         assert reads(configured(send_jar=True))
         write_outdated(jar)
         for executor in cluster.executors():
             executor.kill()
             executor.wait(30)  # its worker starts another
-        assert refusal(configured()).what == decode.Found.OTHER.value
+        assert refusal(configured()).what == decode.JarMatch.OTHER.value
 
 
 def test_a_server_started_with_jars_as_the_command_says_is_accepted(
@@ -188,4 +188,4 @@ def test_a_server_started_with_jars_as_the_command_says_is_accepted(
     with server_with(home("told"), None, spark_jars=str(decode.JAR)) as configured:
         assert reads(configured())
         assert reads(configured(send_jar=True))
-        assert found_by_assess(configured()) is decode.Found.SAME
+        assert found_by_assess(configured()) is decode.JarMatch.SAME

@@ -14,7 +14,7 @@ import pytest
 
 from cdc_assets.changes.latency import LatencyHistogram
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
-from cdc_assets.changes.renamed import Renamed
+from cdc_assets.changes.renamed import RenamedTable
 from cdc_assets.changes.slo import SloWindow
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError, UnreachableError
@@ -236,7 +236,7 @@ def test_what_was_merged_under_the_former_name_is_told_of_it(
     step: Step, monkeypatch: pytest.MonkeyPatch, waits: bool
 ) -> None:
     old, told, record = entry_of("former", step.config), list[TableEntry](), Record()
-    after = waiting_of(old) if waits else Renamed("public", "orders", "o", "f", COMMITTED)
+    after = waiting_of(old) if waits else RenamedTable("public", "orders", "o", "f", COMMITTED)
 
     class Followed:
         def __init__(self, *_: object, **__: object) -> None: ...

@@ -10,7 +10,7 @@ from cdc_assets.schema.evolution import lacking, plan_evolution
 from cdc_assets.schema.homes import homes
 from cdc_assets.schema.policy import Policy, Reaction
 from cdc_assets.schema.stored import from_json, to_json
-from cdc_assets.schema.table_changes import EvolutionPlan, Kept, evolved
+from cdc_assets.schema.table_changes import EvolutionPlan, KeptType, evolved
 from cdc_assets.schema.types import (
     Column,
     Decimal,
@@ -195,7 +195,7 @@ def test_what_was_done_is_not_done_again_and_older_records_change_nothing(change
         return
     after = evolved(PEOPLE, plan.changes)
     again = plan_evolution(after, CHANGED[change], POLICIES[policy])
-    assert {type(each) for each in again.changes} <= {Kept}
+    assert {type(each) for each in again.changes} <= {KeptType}
     told = {each.name: each.identity.number for each in CHANGED[change].columns}
     older = (replace(c, identity=Identity(number=told.get(c.name, 0))) for c in PEOPLE.columns)
     found = plan_evolution(after, replace(PEOPLE, columns=tuple(older)), POLICIES[policy])

@@ -14,7 +14,7 @@ from cdc_assets.databases.facts import Facts, numbered
 from cdc_assets.formats.ddl import read_statement
 from cdc_assets.formats.foreign_keys import UNNAMED
 from cdc_assets.schema.ddl import Ddl, Given, Relation
-from cdc_assets.schema.history import Break, History
+from cdc_assets.schema.history import Break, StatementHistory
 from cdc_assets.schema.silent import SilentKind
 from cdc_assets.schema.types import Column, Identity, Primitive, TableSchema, Wire
 from cdc_assets_tests.toy.profiles import examples
@@ -45,8 +45,8 @@ def event(
     )
 
 
-def told(*events: Ddl, history: History | None = None) -> History:
-    found = history or History(topic="t")
+def told(*events: Ddl, history: StatementHistory | None = None) -> StatementHistory:
+    found = history or StatementHistory(topic="t")
     for each in events:
         found = found.after(each, TABLE)
     return found
@@ -180,15 +180,19 @@ def test_a_topic_that_was_cut_back_goes_on_after_the_newest_known_statement() ->
 
 @pytest.mark.unit
 def test_a_history_is_read_as_it_was_written() -> None:
-    full = History("t", {0: 7, 2: 1}, {"a": 1}, {"b": 2}, 2, is_there=False, broken=Break("x", "y"))
-    placed = History("t", broken=Break("x", "y", (3, 9)))
-    given = History("t", numbers={"a": 1}, last=1, given={1: Given("5"), 2: Given(is_implied=True)})
-    seen = History("t", ends={0: (3, "ab")}, seen=("cd", "ab"))
-    for each in (History(), full, placed, given, seen):
-        assert History.from_json(each.to_json()) == each
+    full = StatementHistory(
+        "t", {0: 7, 2: 1}, {"a": 1}, {"b": 2}, 2, is_there=False, broken=Break("x", "y")
+    )
+    placed = StatementHistory("t", broken=Break("x", "y", (3, 9)))
+    given = StatementHistory(
+        "t", numbers={"a": 1}, last=1, given={1: Given("5"), 2: Given(is_implied=True)}
+    )
+    seen = StatementHistory("t", ends={0: (3, "ab")}, seen=("cd", "ab"))
+    for each in (StatementHistory(), full, placed, given, seen):
+        assert StatementHistory.from_json(each.to_json()) == each
     older = json.loads(full.to_json())
     del older["given"], older["seen"], older["ends"]
-    assert History.from_json(json.dumps(older)) == replace(full, seen=None)
+    assert StatementHistory.from_json(json.dumps(older)) == replace(full, seen=None)
 
 
 @pytest.mark.unit
@@ -268,7 +272,7 @@ def test_numbers_are_those_of_the_columns_whatever_is_altered(
     statements: list[tuple[str, str, str]], tells: bool, begun: int
 ) -> None:
     source = Source()
-    history, known = History(topic="t"), dict[int, int]()
+    history, known = StatementHistory(topic="t"), dict[int, int]()
     for place, (kind, first, second) in enumerate(statements):
         if place == begun % (len(statements) + 1):
             start = event("", *source.columns, is_of_snapshot=True)
@@ -276,7 +280,7 @@ def test_numbers_are_those_of_the_columns_whatever_is_altered(
         if not (text := source.execute(kind, first, second)):
             continue
         names = tuple(source.columns) if tells else ()
-        history = History.from_json(history.after(event(text, *names), TABLE).to_json())
+        history = StatementHistory.from_json(history.after(event(text, *names), TABLE).to_json())
         if not history.numbers or not tells:
             continue
         assert {*history.numbers} == {*source.columns}
@@ -306,7 +310,7 @@ def test_columns_of_the_lake_have_numbers_before_statements_among_rows(
     statements: list[str], numbers: dict[str, int] | None, why: str | None
 ) -> None:
     columns = (Column(name, Primitive.STRING, Wire.STRING) for name in ("id", "name", "age"))
-    history = History(topic="t").with_numbers(TableSchema(tuple(columns), ("id",)))
+    history = StatementHistory(topic="t").with_numbers(TableSchema(tuple(columns), ("id",)))
     for offset, each in enumerate(statements):
         ddl = event(f"ALTER TABLE people {each}", offset=offset)
         history = history.among_rows(ddl, TABLE, is_empty=False)
@@ -332,7 +336,7 @@ def test_rows_that_go_or_come_with_a_partition_are_a_silent_change(statement: st
     assert (change.kind, change.id) == (SilentKind.PARTITIONS, "t:0:7")
     assert "whole partitions" in change.why
     assert found.broken is None
-    assert History.from_json(found.to_json()).silent == (), "the table remembers it, once"
+    assert StatementHistory.from_json(found.to_json()).silent == (), "the table remembers it, once"
 
 
 KEY = "ADD CONSTRAINT `f k` FOREIGN KEY (age) REFERENCES far.parents (id)"
@@ -365,7 +369,7 @@ def test_foreign_keys_that_change_rows_are_known_until_they_are_dropped(
 ) -> None:
     found = told(MADE, *(event(each, offset=n) for n, each in enumerate(statements)))
     assert found.cascades == keys
-    assert History.from_json(found.to_json()).cascades == keys
+    assert StatementHistory.from_json(found.to_json()).cascades == keys
     standing = found.told_silent(lambda _: True, with_keys=True)
     assert [each.kind for each in standing] == [SilentKind.CASCADES] * len(keys)
     assert found.told_silent(lambda _: True, with_keys=False) == ()
@@ -375,7 +379,7 @@ def test_foreign_keys_that_change_rows_are_known_until_they_are_dropped(
 def test_a_history_of_an_older_version_does_not_know_foreign_keys() -> None:
     said = json.loads(told(MADE).to_json())
     del said["cascades"]
-    assert History.from_json(json.dumps(said)).cascades is None
+    assert StatementHistory.from_json(json.dumps(said)).cascades is None
 
 
 @pytest.mark.unit

@@ -9,7 +9,7 @@ import pytest
 
 from cdc_assets.schema.silent import (
     MOST,
-    Look,
+    CatalogLook,
     OnSilent,
     SilentChange,
     SilentKind,
@@ -99,6 +99,6 @@ def test_it_is_read_as_it_was_written() -> None:
     assert list_from_json(list_to_json(known)) == known
     assert list_to_json([]) == ""
     assert list_from_json('[{"kind":"partitions","why":"x"}]') == (replace(GONE, why="x"),)
-    look = Look({"1": ("a", "int", "7")}, "f", {"9": ("p", "8")}, {"3": "new"}, ("4",))
-    assert Look.from_json(look.to_json()) == look
-    assert Look.from_json("{}") == Look()
+    look = CatalogLook({"1": ("a", "int", "7")}, "f", {"9": ("p", "8")}, {"3": "new"}, ("4",))
+    assert CatalogLook.from_json(look.to_json()) == look
+    assert CatalogLook.from_json("{}") == CatalogLook()

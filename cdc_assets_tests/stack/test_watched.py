@@ -25,7 +25,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.lake.properties import PREFIX
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import TableStatus, read_status
-from cdc_assets.orchestration.checks import Verdict, verdicts_of
+from cdc_assets.orchestration.checks import CheckVerdict, verdicts_of
 from cdc_assets.orchestration.keys import CHECK_SLO
 from cdc_assets.orchestration.sensors.watch import watch_sensor
 from cdc_assets.registry import Registry
@@ -193,7 +193,7 @@ class Watch:
         return [(each["kind"], each["change"]) for each in self._receiver.received[before:]]
 
 
-def slo_verdict(database: Replicated) -> Verdict:
+def slo_verdict(database: Replicated) -> CheckVerdict:
     services = Services(database.config)
     found = read_status(services, [database.entry("busy")]).tables[0]
     (verdict,) = (v for v in verdicts_of(services, found.survey) if v.check == CHECK_SLO)

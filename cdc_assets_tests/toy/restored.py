@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 
 from cdc_assets.changes.restarts import (
     APART_MS,
-    Placed,
+    MergedState,
+    NumberingPlace,
     Restart,
     Restarts,
-    Seen,
     begin,
     newest_after,
     witness,
@@ -108,7 +108,7 @@ Keys = Mapping[object, tuple[int, ...]]
 
 def placed(
     changes: Changes, restarts: Restarts, floors: Floors, merged: Keys
-) -> tuple[Mapping[int, list[Placed]], Floors, Keys]:
+) -> tuple[Mapping[int, list[NumberingPlace]], Floors, Keys]:
     """By partition, in offset order, what each change tells of the numbering.
 
     Args:
@@ -122,7 +122,7 @@ def placed(
     """
     here = [(record, _in_epoch(restarts, change)) for record, change in changes]
     raised = floors.raised(change for _, change in here)
-    found: dict[int, list[Placed]] = defaultdict(list)
+    found: dict[int, list[NumberingPlace]] = defaultdict(list)
     earlier: dict[tuple[int, object], tuple[int, ...]] = {}
     after = dict(merged)
     for record, change in here:
@@ -137,7 +137,7 @@ def placed(
             after[key] = max(after.get(key, ()), position)
         is_row, floats = change.op != "t", change.floats and change.op != "t"
         found[record.partition].append(
-            Placed(
+            NumberingPlace(
                 change.offset,
                 position[:1],
                 told_ms,
@@ -193,7 +193,7 @@ class Reader:
         self._publish(changes, partitions)
         return accepted
 
-    def _found(self, changes: Changes, seen: Seen) -> Restart | None:
+    def _found(self, changes: Changes, seen: MergedState) -> Restart | None:
         found: list[Restart] = []
         for partition in {record.partition for record, _ in changes}:
             while (pending := self.restarts.pending(partition)) is not None:
@@ -205,17 +205,17 @@ class Reader:
             found += [] if contradiction is None else [contradiction]
         return min(found, key=lambda each: each.after_ms, default=None)
 
-    def _placed(self, changes: Changes) -> Mapping[int, list[Placed]]:
+    def _placed(self, changes: Changes) -> Mapping[int, list[NumberingPlace]]:
         return placed(changes, self.restarts, self.floors, self.merged)[0]
 
-    def _seen(self, partitions: int) -> Seen:
+    def _seen(self, partitions: int) -> MergedState:
         apart_ms = APART_MS if partitions > 1 else 0
         if self.highest is None:
-            return Seen(apart_ms=apart_ms)
+            return MergedState(apart_ms=apart_ms)
         keys_stay = partitions == self.partitions
         compared = [] if keys_stay else list(self.highest.values())
         newest = self.restarts.newest_ms
-        return Seen(
+        return MergedState(
             highest=self.highest,
             newest_ms=newest,
             highest_of_all=max([*compared, self.truncated]) or None,

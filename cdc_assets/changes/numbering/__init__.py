@@ -45,15 +45,15 @@ https://mariadb.com/docs/server/ha-and-performance/standard-replication/gtid
 
 from cdc_assets.changes.numbering.records import BinlogRecord, Place, lineage_of
 from cdc_assets.changes.numbering.scan import RestartSeenLateError, scan
-from cdc_assets.changes.numbering.state import STAGES, Begin, Numbering, Restart, epoch_at
+from cdc_assets.changes.numbering.state import STAGES, Begin, Numbering, NumberingBegin, epoch_at
 
 __all__ = [
     "STAGES",
     "Begin",
     "BinlogRecord",
     "Numbering",
+    "NumberingBegin",
     "Place",
-    "Restart",
     "RestartSeenLateError",
     "epoch_at",
     "lineage_of",

@@ -11,12 +11,12 @@ from dataclasses import replace
 from cdc_assets.changes.numbering.records import BinlogRecord, lineage_of
 from cdc_assets.changes.numbering.state import (
     STAGES,
-    Counted,
+    LineageTransaction,
     Numbering,
+    NumberingBegin,
+    NumberingState,
     Read,
-    Restart,
     Stage,
-    Transaction,
 )
 
 
@@ -77,7 +77,9 @@ class _Counting:
         return Numbering(tuple(self._restarts), counted)
 
     def observe(self, record: BinlogRecord) -> None:
-        partition = self._partitions.setdefault(record.partition, CountedPartition(Counted()))
+        partition = self._partitions.setdefault(
+            record.partition, CountedPartition(NumberingState())
+        )
         if record.offset < partition.next_offset:
             return
         self._catch_up(partition, record)
@@ -126,15 +128,17 @@ class _Counting:
 
     def _record(self, partition: CountedPartition, record: BinlogRecord) -> None:
         """Records a restart that a partition shows, either first or by an earlier sign."""
-        at, found = partition.epoch - 1, Restart(record.sent_ms, record.is_snapshot)
+        at, found = partition.epoch - 1, NumberingBegin(record.sent_ms, record.is_snapshot)
         if at < len(self._restarts):
             known = self._restarts[at]
-            found = Restart(min(known.sent_ms, found.sent_ms), known.is_reset or found.is_reset)
+            found = NumberingBegin(
+                min(known.sent_ms, found.sent_ms), known.is_reset or found.is_reset
+            )
         self._restarts[at : at + 1] = [found]
         if found.is_reset:
             self._require_unread(at, found)
 
-    def _require_unread(self, at: int, found: Restart) -> None:
+    def _require_unread(self, at: int, found: NumberingBegin) -> None:
         """Raises if a partition has read on beyond a restart without knowing it."""
         for number, each in sorted(self._partitions.items()):
             stage = each.stage(min(at, each.epoch))
@@ -145,7 +149,7 @@ class _Counting:
 class CountedPartition:
     """The state of a scan in one partition."""
 
-    def __init__(self, start: Counted) -> None:
+    def __init__(self, start: NumberingState) -> None:
         self.next_offset = start.next_offset
         self.sent_ms = start.sent_ms
         self.newest_ts_ms = start.newest_ts_ms
@@ -161,9 +165,9 @@ class CountedPartition:
         at = epoch - self.epoch + len(self._stages) - 1
         return self._stages[at] if 0 <= at < len(self._stages) else None
 
-    def result(self) -> Counted:
+    def result(self) -> NumberingState:
         """Returns the state after the records counted so far."""
-        return Counted(
+        return NumberingState(
             next_offset=self.next_offset,
             sent_ms=self.sent_ms,
             newest_ts_ms=self.newest_ts_ms,
@@ -222,7 +226,7 @@ class CountedPartition:
             first = last = record.place
         if is_new or is_newest or restarts:
             first, last = min(first, record.place), max(last, record.place)
-            self._transaction = Transaction(lineage, first, last)
+            self._transaction = LineageTransaction(lineage, first, last)
         return restarts
 
     def _is_at_a_read(self, record: BinlogRecord) -> bool:

@@ -18,7 +18,7 @@ STAGES: Final = 8
 failovers. No partition lags behind by more, since a batch takes from all partitions."""
 
 
-class Restart(NamedTuple):
+class NumberingBegin(NamedTuple):
     """The begin of a numbering.
 
     Attributes:
@@ -37,7 +37,7 @@ class Read(NamedTuple):
     place: Place
 
 
-class Transaction(NamedTuple):
+class LineageTransaction(NamedTuple):
     """The newest transaction: its lineage, with the lowest and the highest place seen of it."""
 
     lineage: str
@@ -68,7 +68,7 @@ class Stage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class NumberingState:
     """The state of the numbering after a partition's records up to an offset.
 
     Attributes:
@@ -88,7 +88,7 @@ class Counted:
     newest_ts_ms: int = -1
     read_ts_ms: int = -1
     serials: Mapping[str, Serial] = field(default_factory=dict[str, Serial])
-    transaction: Transaction | None = None
+    transaction: LineageTransaction | None = None
     begins: tuple[Begin, ...] = ()
     stages: tuple[Stage, ...] = (Stage(),)
 
@@ -107,8 +107,8 @@ class Numbering:
         partitions: the counted state of each.
     """
 
-    restarts: tuple[Restart, ...] = ()
-    partitions: Mapping[int, Counted] = field(default_factory=dict[int, Counted])
+    restarts: tuple[NumberingBegin, ...] = ()
+    partitions: Mapping[int, NumberingState] = field(default_factory=dict[int, NumberingState])
 
     @property
     def begins(self) -> dict[int, tuple[Begin, ...]]:
@@ -126,20 +126,20 @@ class Numbering:
             return cls()
         said = json.loads(text)
         return cls(
-            tuple(Restart(*each) for each in said["restarts"]),
+            tuple(NumberingBegin(*each) for each in said["restarts"]),
             {int(partition): _counted(each) for partition, each in said["partitions"].items()},
         )
 
 
-def _counted(said: Mapping[str, Any]) -> Counted:
+def _counted(said: Mapping[str, Any]) -> NumberingState:
     newest = said["transaction"]
-    return Counted(
+    return NumberingState(
         next_offset=said["next_offset"],
         sent_ms=said["sent_ms"],
         newest_ts_ms=said["newest_ts_ms"],
         read_ts_ms=said["read_ts_ms"],
         serials={name: tuple(serial) for name, serial in said["serials"].items()},
-        transaction=Transaction(newest[0], _place(newest[1]), _place(newest[2]))
+        transaction=LineageTransaction(newest[0], _place(newest[1]), _place(newest[2]))
         if newest
         else None,
         begins=tuple((offset, epoch) for offset, epoch in said["begins"]),

@@ -29,7 +29,7 @@ from cdc_assets.databases.mysql.defaults import default_facts
 from cdc_assets.databases.mysql.dsn import parse_dsn
 from cdc_assets.databases.mysql.table import CatalogTable
 from cdc_assets.databases.mysql.types import MysqlColumn
-from cdc_assets.schema.silent import Look
+from cdc_assets.schema.silent import CatalogLook
 
 _GENERATED: Final = ("STORED GENERATED", "VIRTUAL GENERATED")
 """In ``EXTRA``. ``DEFAULT_GENERATED`` is another thing: a default that is an expression."""
@@ -133,7 +133,7 @@ class _Server:
             facts={
                 row[2]: default_facts(row[3], row[4] == "NO", row[6], *row[8:10]) for row in rows
             },
-            look=Look({row[2].casefold(): _definition(row) for row in rows}),
+            look=CatalogLook({row[2].casefold(): _definition(row) for row in rows}),
             unsent=(*silent.cascades(keys), *filtered),
         )
 

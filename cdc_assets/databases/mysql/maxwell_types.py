@@ -39,7 +39,7 @@ from cdc_assets.databases.mysql.types import (
     mapped_by,
 )
 from cdc_assets.schema.described import Described
-from cdc_assets.schema.modes import Encoding
+from cdc_assets.schema.modes import TypeEncoding
 from cdc_assets.schema.types import (
     Column,
     ColumnType,
@@ -66,12 +66,12 @@ _GEOMETRY: Final = (
     "geometry arrives as text (WKT) without its reference system; configure string to keep it"
 )
 _MOST_BITS: Final = 8
-_ENCODED: Final = Encoding(Wire.SCALAR)
+_ENCODED: Final = TypeEncoding(Wire.SCALAR)
 _ALWAYS: Final[dict[str, Outcome]] = {
-    **dict.fromkeys((*TEXTS, "enum"), Mapped(Primitive.STRING, Encoding(Wire.STRING))),
+    **dict.fromkeys((*TEXTS, "enum"), Mapped(Primitive.STRING, TypeEncoding(Wire.STRING))),
     **dict.fromkeys(GEOMETRIES, Refused(_GEOMETRY, Wire.SCALAR)),
-    "json": Mapped(Primitive.STRING, Encoding(Wire.JSON)),
-    "set": Mapped(Primitive.STRING, Encoding(Wire.LABELS)),
+    "json": Mapped(Primitive.STRING, TypeEncoding(Wire.JSON)),
+    "set": Mapped(Primitive.STRING, TypeEncoding(Wire.LABELS)),
     "float": Mapped(Primitive.FLOAT, _ENCODED),
     "double": Mapped(Primitive.DOUBLE, _ENCODED),
     "year": Mapped(Primitive.INT, _ENCODED),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cdc_assets.databases.mysql.narrowing import holds
-from cdc_assets.schema.silent import Look, SilentChange, SilentKind
+from cdc_assets.schema.silent import CatalogLook, SilentChange, SilentKind
 
 VARIABLES: Final = ("version", "innodb_native_foreign_keys")
 """The server's variables that tell whether it logs cascades."""
@@ -141,7 +141,7 @@ def filtered(schema: str, filters: Filters) -> Iterator[SilentChange]:
         yield SilentChange(SilentKind.UNLOGGED, why, is_standing=True)
 
 
-def rewritten(before: Look, now: Look) -> Iterator[SilentChange]:
+def rewritten(before: CatalogLook, now: CatalogLook) -> Iterator[SilentChange]:
     """Yields the columns whose values a statement may have changed in all rows."""
     for key, (name, *definition) in now.columns.items():
         was = before.columns.get(key)

@@ -13,7 +13,7 @@ from cdc_assets.databases.mysql.types import MysqlColumn, describe_table, with_u
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import ConnectorModes
-from cdc_assets.schema.silent import Look, SilentChange
+from cdc_assets.schema.silent import CatalogLook, SilentChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class CatalogTable:
     partitions: tuple[tuple[str, str], ...] = ()
     facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
     identity: str = ""
-    look: Look = field(default_factory=Look)
+    look: CatalogLook = field(default_factory=CatalogLook)
     unsent: tuple[SilentChange, ...] = ()
 
     @property
@@ -54,7 +54,7 @@ class CatalogTable:
         return tuple(column.name for column in self.columns)
 
     def silent_since(
-        self, before: Look | None, publication: str | None
+        self, before: CatalogLook | None, publication: str | None
     ) -> tuple[SilentChange, ...]:
         """Returns changes of its rows without events, see `SourceTable.silent_since`."""
         del publication

@@ -42,7 +42,7 @@ from cdc_assets.databases.mysql.types import (
     mapped_by,
 )
 from cdc_assets.schema.described import Described
-from cdc_assets.schema.modes import Encoding
+from cdc_assets.schema.modes import TypeEncoding
 from cdc_assets.schema.types import (
     Column,
     ColumnType,
@@ -74,18 +74,18 @@ BYTES_OF_NULLS: Final = frozenset({-2, -3, -4})
 """``BINARY``, ``VARBINARY``, ``LONGVARBINARY`` of ``java.sql.Types``: of a NULL in the last row, as
 earlier releases of Canal tell it."""
 
-_AS_BYTES: Final = Mapped(Primitive.STRING, Encoding(Wire.TEXT_LATIN1))
+_AS_BYTES: Final = Mapped(Primitive.STRING, TypeEncoding(Wire.TEXT_LATIN1))
 _UNREAD: Final = "Canal takes its bytes for characters of an encoding"
 _ALWAYS: Final[dict[str, Outcome]] = {
-    **dict.fromkeys(TEXTS, Mapped(Primitive.STRING, Encoding(Wire.STRING))),
-    "json": Mapped(Primitive.STRING, Encoding(Wire.JSON_TEXT)),
+    **dict.fromkeys(TEXTS, Mapped(Primitive.STRING, TypeEncoding(Wire.STRING))),
+    "json": Mapped(Primitive.STRING, TypeEncoding(Wire.JSON_TEXT)),
     **dict.fromkeys(GEOMETRIES, Refused(_GEOMETRY, Wire.BYTES_LATIN1)),
-    "float": Mapped(Primitive.FLOAT, Encoding(Wire.FLOATING_TEXT)),
-    "double": Mapped(Primitive.DOUBLE, Encoding(Wire.FLOATING_TEXT)),
-    "year": Mapped(Primitive.INT, Encoding(Wire.INTEGER_TEXT)),
-    "date": Mapped(Primitive.DATE, Encoding(Wire.DATE_TEXT)),
-    "time": Mapped(Primitive.LONG, Encoding(Wire.TIME_TEXT), MICROSECONDS),
-    "datetime": Mapped(Primitive.TIMESTAMP, Encoding(Wire.TIMESTAMP_TEXT)),
+    "float": Mapped(Primitive.FLOAT, TypeEncoding(Wire.FLOATING_TEXT)),
+    "double": Mapped(Primitive.DOUBLE, TypeEncoding(Wire.FLOATING_TEXT)),
+    "year": Mapped(Primitive.INT, TypeEncoding(Wire.INTEGER_TEXT)),
+    "date": Mapped(Primitive.DATE, TypeEncoding(Wire.DATE_TEXT)),
+    "time": Mapped(Primitive.LONG, TypeEncoding(Wire.TIME_TEXT), MICROSECONDS),
+    "datetime": Mapped(Primitive.TIMESTAMP, TypeEncoding(Wire.TIMESTAMP_TEXT)),
     "vector": Refused("a vector arrives as text; configure string to keep it", Wire.STRING),
     **dict.fromkeys(("uuid", "inet4", "inet6"), Refused(_UNREAD)),
 }
@@ -156,16 +156,16 @@ def _integer(parsed: MysqlType) -> Mapped:
     """Maps ``tinyint(1)`` to an integer: it may hold more than 0 and 1."""
     type_: ColumnType = INTEGERS[parsed.name]
     if parsed.unsigned and parsed.name == "bigint":
-        return Mapped(UNSIGNED_LONG, Encoding(Wire.DECIMAL_TEXT))
+        return Mapped(UNSIGNED_LONG, TypeEncoding(Wire.DECIMAL_TEXT))
     if parsed.unsigned and parsed.name == "int":
         type_ = Primitive.LONG
-    return Mapped(type_, Encoding(Wire.INTEGER_TEXT))
+    return Mapped(type_, TypeEncoding(Wire.INTEGER_TEXT))
 
 
 def _decimal(parsed: MysqlType) -> Outcome:
     if not parsed.arguments:
         return Refused(_NO_DIGITS, Wire.DECIMAL_TEXT)
-    return decimal_as(parsed, Encoding(Wire.DECIMAL_TEXT))
+    return decimal_as(parsed, TypeEncoding(Wire.DECIMAL_TEXT))
 
 
 def _bytes(parsed: MysqlType) -> Mapped:
@@ -174,7 +174,7 @@ def _bytes(parsed: MysqlType) -> Mapped:
     if parsed.name == "binary":
         width = parsed.arguments[0] if parsed.arguments else None
         detail = WireDetail(least=1) if width is None else WireDetail(width=width)
-    return Mapped(Primitive.BINARY, Encoding(Wire.BYTES_LATIN1), detail=detail)
+    return Mapped(Primitive.BINARY, TypeEncoding(Wire.BYTES_LATIN1), detail=detail)
 
 
 def _bits(parsed: MysqlType) -> Outcome:
@@ -183,7 +183,7 @@ def _bits(parsed: MysqlType) -> Outcome:
         return Refused(reason, Wire.INTEGER_TEXT)
     type_ = bit_type(parsed)
     boolean = type_ is Primitive.BOOLEAN
-    return Mapped(type_, Encoding(Wire.BOOLEAN_TEXT if boolean else Wire.INTEGER_TEXT))
+    return Mapped(type_, TypeEncoding(Wire.BOOLEAN_TEXT if boolean else Wire.INTEGER_TEXT))
 
 
 def _labels(parsed: MysqlType) -> Outcome:
@@ -193,12 +193,12 @@ def _labels(parsed: MysqlType) -> Outcome:
     if not enum and len(parsed.labels) > _SET_MEMBERS:
         return Refused(f"a set has at most {_SET_MEMBERS} members")
     wire = Wire.ENUM_ORDINAL if enum else Wire.SET_BITS
-    return Mapped(Primitive.STRING, Encoding(wire), detail=WireDetail(parsed.labels))
+    return Mapped(Primitive.STRING, TypeEncoding(wire), detail=WireDetail(parsed.labels))
 
 
 def _timestamp(zone: str | None) -> Outcome:
     if zone is None:
         return Refused(_NO_ZONE, Wire.TIMESTAMP_TEXT)
     return Mapped(
-        Primitive.TIMESTAMPTZ, Encoding(Wire.TIMESTAMP_TEXT), detail=WireDetail(zone=zone)
+        Primitive.TIMESTAMPTZ, TypeEncoding(Wire.TIMESTAMP_TEXT), detail=WireDetail(zone=zone)
     )

@@ -29,8 +29,8 @@ from cdc_assets.schema import stand_ins
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import (
     ConnectorModes,
-    Encoding,
     TimeMode,
+    TypeEncoding,
     UnsignedMode,
     encoding_of,
     time_of_day,
@@ -106,14 +106,14 @@ class MysqlColumn:
     sql_type: int | None = None
 
 
-_TEXT: Final = Mapped(Primitive.STRING, Encoding(Wire.STRING))
+_TEXT: Final = Mapped(Primitive.STRING, TypeEncoding(Wire.STRING))
 _ALWAYS: Final[dict[str, Outcome]] = {
     **dict.fromkeys((*TEXTS, "enum", "set"), _TEXT),
     **dict.fromkeys(GEOMETRIES, stored(stand_ins.GEOMETRY)),
     "point": stored(stand_ins.POINT),
-    "year": Mapped(Primitive.INT, Encoding(Wire.INT)),
-    "timestamp": Mapped(Primitive.TIMESTAMPTZ, Encoding(Wire.ISO_ZONED)),
-    "vector": Mapped(ListOf(Primitive.FLOAT), Encoding(Wire.LIST, Wire.FLOAT)),
+    "year": Mapped(Primitive.INT, TypeEncoding(Wire.INT)),
+    "timestamp": Mapped(Primitive.TIMESTAMPTZ, TypeEncoding(Wire.ISO_ZONED)),
+    "vector": Mapped(ListOf(Primitive.FLOAT), TypeEncoding(Wire.LIST, Wire.FLOAT)),
     "uuid": Refused(_UUID, Wire.STRING),
     **dict.fromkeys(("inet4", "inet6"), Refused(_UNPARSED)),
 }
@@ -203,24 +203,26 @@ def _integer(parsed: MysqlType, mode: UnsignedMode) -> Mapped:
     server, which has forgotten the word, and as a boolean if it saw ``bool`` in the DDL.
     """
     if parsed.name == "tinyint" and parsed.arguments == (1,) and not parsed.unsigned:
-        return Mapped(Primitive.INT, Encoding(Wire.BOOLEAN_OR_INT))
+        return Mapped(Primitive.INT, TypeEncoding(Wire.BOOLEAN_OR_INT))
     if not parsed.unsigned or parsed.name not in {"int", "bigint"}:
         type_ = INTEGERS[parsed.name]
-        return Mapped(type_, Encoding(Wire.LONG if type_ is Primitive.LONG else Wire.INT))
+        return Mapped(type_, TypeEncoding(Wire.LONG if type_ is Primitive.LONG else Wire.INT))
     if parsed.name == "int":
-        return Mapped(Primitive.LONG, Encoding(Wire.LONG))
+        return Mapped(Primitive.LONG, TypeEncoding(Wire.LONG))
     is_precise = mode is UnsignedMode.PRECISE
-    return Mapped(UNSIGNED_LONG, Encoding(Wire.DECIMAL_BYTES if is_precise else Wire.UNSIGNED_LONG))
+    return Mapped(
+        UNSIGNED_LONG, TypeEncoding(Wire.DECIMAL_BYTES if is_precise else Wire.UNSIGNED_LONG)
+    )
 
 
-def decimal_as(parsed: MysqlType, encoding: Encoding) -> Outcome:
+def decimal_as(parsed: MysqlType, encoding: TypeEncoding) -> Outcome:
     """Maps a ``decimal`` whose digits arrive as text: of more than the lake has, to that text."""
     exact = _exact_decimal(parsed)
     if isinstance(exact, Refused):
         return exact
     if isinstance(exact.type, Decimal):
         return Mapped(exact.type, encoding)
-    return Mapped(Primitive.STRING, Encoding(Wire.STRING), exact.comment)
+    return Mapped(Primitive.STRING, TypeEncoding(Wire.STRING), exact.comment)
 
 
 def _decimal(parsed: MysqlType, modes: ConnectorModes) -> Outcome:

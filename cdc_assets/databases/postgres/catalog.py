@@ -26,7 +26,7 @@ from cdc_assets.databases.postgres.table import (
     ReplicaIdentity,
     RowIdentity,
 )
-from cdc_assets.schema.silent import Look
+from cdc_assets.schema.silent import CatalogLook
 
 _REWRITTEN: Final = frozenset({"hstore", "interval", "timetz"})
 """Types whose values the connector writes in another form than the database."""
@@ -120,9 +120,9 @@ def _table(facts: Sequence[Any]) -> CatalogTable:
     )
 
 
-def _look(said: Mapping[str, Any], published: Sequence[Publication]) -> Look:
+def _look(said: Mapping[str, Any], published: Sequence[Publication]) -> CatalogLook:
     columns, parts = said["columns"] or {}, said["parts"] or {}
-    return Look(
+    return CatalogLook(
         {number: tuple(of) for number, of in columns.items()},
         said["files"],
         {number: (name, files) for number, (name, files, _) in parts.items()},

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from cdc_assets.schema.silent import Look, SilentChange, SilentKind
+from cdc_assets.schema.silent import CatalogLook, SilentChange, SilentKind
 
 NO_FILES: Final = "0"
 """The file number of what holds no rows of its own."""
@@ -19,7 +19,9 @@ _NAMED: Final = 5
 _REWRITTEN, _PARTITIONS = SilentKind.REWRITTEN, SilentKind.PARTITIONS
 
 
-def changes(before: Look, now: Look, attached: Sequence[str]) -> Iterator[SilentChange]:
+def changes(
+    before: CatalogLook, now: CatalogLook, attached: Sequence[str]
+) -> Iterator[SilentChange]:
     """Yields the changes between two looks at a table.
 
     Args:
@@ -42,7 +44,7 @@ def changes(before: Look, now: Look, attached: Sequence[str]) -> Iterator[Silent
         yield SilentChange(SilentKind.UNLOGGED, f"{why}: changes in between were not sent")
 
 
-def _written_anew(before: Look, now: Look) -> Iterator[SilentChange]:
+def _written_anew(before: CatalogLook, now: CatalogLook) -> Iterator[SilentChange]:
     """Yields rows that have other files, and why if a column's definition changed with them.
 
     ``ALTER TABLE … TYPE … USING`` and a default that differs by row do so; VACUUM FULL, CLUSTER and
@@ -69,7 +71,7 @@ def _written_anew(before: Look, now: Look) -> Iterator[SilentChange]:
         yield SilentChange(_REWRITTEN, why, is_over_with_truncate=True)
 
 
-def _relabelled(before: Look, now: Look) -> Iterator[SilentChange]:
+def _relabelled(before: CatalogLook, now: CatalogLook) -> Iterator[SilentChange]:
     labels = [
         f"'{before.labels[key]}' is '{label}'"
         for key, label in now.labels.items()

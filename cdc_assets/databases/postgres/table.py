@@ -15,7 +15,7 @@ from cdc_assets.databases.postgres.types import describe_table, without_lost
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import ConnectorModes
-from cdc_assets.schema.silent import Look, SilentChange, SilentKind
+from cdc_assets.schema.silent import CatalogLook, SilentChange, SilentKind
 
 _NAMED: Final = 5
 
@@ -97,7 +97,7 @@ class CatalogTable:
     identity: str = ""
     is_unlogged: bool = False
     partition_identities: tuple[RowIdentity, ...] = ()
-    look: Look = field(default_factory=Look)
+    look: CatalogLook = field(default_factory=CatalogLook)
     attached: tuple[str, ...] = ()
     heirs: tuple[str, ...] = ()
 
@@ -127,7 +127,7 @@ class CatalogTable:
         return " (of each partition, new ones too)" if self.partitions else ""
 
     def silent_since(
-        self, before: Look | None, publication: str | None
+        self, before: CatalogLook | None, publication: str | None
     ) -> tuple[SilentChange, ...]:
         """Returns changes of its rows without events, see `SourceTable.silent_since`."""
         since = changes(before, self.look, self.attached) if before is not None else ()

@@ -43,8 +43,8 @@ from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import (
     ConnectorModes,
     DecimalMode,
-    Encoding,
     IntervalMode,
+    TypeEncoding,
     encoding_of,
     time_of_day,
 )
@@ -227,7 +227,7 @@ def _scalar(column: PostgresColumn, modes: ConnectorModes) -> Outcome:
     if _is_unknown(column):
         return _unknown(modes)
     if column.kind == ENUM or name in _TEXT:
-        return Mapped(Primitive.STRING, Encoding(Wire.STRING))
+        return Mapped(Primitive.STRING, TypeEncoding(Wire.STRING))
     if name in _SIMPLE:
         digits = seconds_digits(column.modifier)
         return usable(_SIMPLE[name], encoding_of(_SIMPLE[name], modes, digits))
@@ -269,7 +269,7 @@ def _array(column: PostgresColumn, modes: ConnectorModes) -> Outcome:
         return Refused(f"elements: {element.reason}")
     if isinstance(element.type, ListOf | StructOf) or element.encoding.wire is Wire.JSON:
         return stored(stand_ins.DOCUMENT)
-    encoding = Encoding(Wire.LIST, element.encoding.wire)
+    encoding = TypeEncoding(Wire.LIST, element.encoding.wire)
     return Mapped(ListOf(element.type), encoding, element.comment, element.detail)
 
 

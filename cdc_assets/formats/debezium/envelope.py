@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from cdc_assets.formats.debezium.named import FIELDS, SCHEMAS, TABLES
 from cdc_assets.formats.debezium.placeholder import may_be_unset
-from cdc_assets.formats.envelope import LeftOut, no_text
+from cdc_assets.formats.envelope import OmittedValues, no_text
 from cdc_assets.formats.order import Order
 from cdc_assets.formats.spec import ROW_OPS, ReadSpec, wire_struct
 from cdc_assets.schema.types import Column, Wire
@@ -129,7 +129,7 @@ def ordinal(envelope: Expression, spec: ReadSpec) -> Expression:
     return envelope.getField("transaction").getField("total_order")
 
 
-def left_out(spec: ReadSpec, placeholder: str) -> LeftOut:
+def left_out(spec: ReadSpec, placeholder: str) -> OmittedValues:
     """Returns which values may be the placeholder.
 
     The columns of a configured key may be large, whatever is known about them.
@@ -139,4 +139,4 @@ def left_out(spec: ReadSpec, placeholder: str) -> LeftOut:
         is_text_of_key = spec.layout.split_keys and column.name in spec.schema.key
         return may_be_unset(column) or (is_text_of_key and column.wire is Wire.STRING)
 
-    return LeftOut(may_be, placeholder)
+    return OmittedValues(may_be, placeholder)

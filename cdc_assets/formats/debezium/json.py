@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame
 
-    from cdc_assets.formats.debezium.records import Records
+    from cdc_assets.formats.debezium.records import DialectRecords
     from cdc_assets.formats.envelope import Envelope
     from cdc_assets.formats.layout import Layout
     from cdc_assets.formats.order import Order
@@ -270,7 +270,7 @@ class DebeziumJson(Format):
         named = (each for each in self._dialects if layout.dialect in (each.bare, each.inline))
         return next(named)
 
-    def _records(self, layout: Layout) -> Records:
+    def _records(self, layout: Layout) -> DialectRecords:
         from cdc_assets.formats.debezium.records import records_of
 
         placeholder = self.source.connector.unavailable_value_placeholder

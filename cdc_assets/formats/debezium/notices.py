@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from cdc_assets.changes.json_text import mapping, natural
-from cdc_assets.log.notices import Kind, Notice
+from cdc_assets.log.notices import Notice, NoticeKind
 
 _INCREMENTAL: Final = "Incremental Snapshot"
 
@@ -17,11 +17,13 @@ _INCREMENTAL: Final = "Incremental Snapshot"
 def read_notice(event: Mapping[str, Any]) -> Notice | None:
     """Reads a notification without a schema around it; None if it is not about such a snapshot."""
     said, about = event.get("type"), mapping(event.get("additional_data"))
-    if event.get("aggregate_type") != _INCREMENTAL or said not in [each.value for each in Kind]:
+    if event.get("aggregate_type") != _INCREMENTAL or said not in [
+        each.value for each in NoticeKind
+    ]:
         return None
     listed = str(about.get("data_collections") or "")
     return Notice(
-        kind=Kind(str(said)),
+        kind=NoticeKind(str(said)),
         connector=str(about.get("connector_name") or ""),
         collections=tuple(each.strip() for each in listed.split(",") if each.strip()),
         collection=str(

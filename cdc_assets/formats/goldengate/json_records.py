@@ -8,7 +8,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 
 from cdc_assets.formats import json_images as images
-from cdc_assets.formats.envelope import Envelope, Image, LeftOut, no_image, no_names, no_text
+from cdc_assets.formats.envelope import Envelope, Image, OmittedValues, no_image, no_names, no_text
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.goldengate.messages import OPS, UPDATE
 from cdc_assets.formats.record_json import has_name, lacking, unlike, unread, value_text
@@ -66,7 +66,7 @@ def envelope(document: Expression, spec: ReadSpec, zone: str | None) -> Envelope
         after=Image(now),
         # GoldenGate gives its own key's old value; of a configured key it may not.
         unchanged=no_names() if spec.layout.split_keys else lacking(was, spec.key_columns),
-        left_out=LeftOut(
+        left_out=OmittedValues(
             lambda column: column.name not in spec.schema.key,
             names=F.when(is_update, lacking(now_is, spec.schema.columns)),
         ),

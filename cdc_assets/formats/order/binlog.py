@@ -20,7 +20,7 @@ from pyspark.sql.types import LongType, StringType
 from cdc_assets.changes.numbering import (
     BinlogRecord,
     Numbering,
-    Restart,
+    NumberingBegin,
     RestartSeenLateError,
     scan,
 )
@@ -79,7 +79,7 @@ class BinlogOrder(Order):
         """
         before = Numbering.from_json(carried)
         placed = records_of(sources, has_row="row" in self.types)
-        known: set[Restart] = {*before.restarts}
+        known: set[NumberingBegin] = {*before.restarts}
         try:
             told, repeats = _told(placed, known)
             while not known >= {*(found := scan(before, told)).restarts}:
@@ -118,7 +118,7 @@ class MariaDbOrder(BinlogOrder):
         return self._place(placed, state, F.lit(True))
 
 
-def _told(placed: DataFrame, restarts: Iterable[Restart]) -> tuple[list[BinlogRecord], bool]:
+def _told(placed: DataFrame, restarts: Iterable[NumberingBegin]) -> tuple[list[BinlogRecord], bool]:
     """Returns the records to be scanned, and whether any repeats the place before it."""
     turns = _turns(placed, sorted({each.sent_ms for each in restarts}))
     rows = turns.orderBy("partition", "offset").collect()

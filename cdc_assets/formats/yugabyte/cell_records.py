@@ -21,7 +21,7 @@ from cdc_assets.formats.debezium.records.schemas import AroundValue
 from cdc_assets.formats.envelope import (
     Envelope,
     Image,
-    LeftOut,
+    OmittedValues,
     image_of,
     no_text,
     nothing_left_out,
@@ -67,7 +67,7 @@ def envelope(plain: Envelope, document: Expression, spec: ReadSpec, *, is_full: 
     after, before = payload.getField("after"), payload.getField("before")
     is_update = plain.op == "u"
 
-    left_out = LeftOut(
+    left_out = OmittedValues(
         lambda column: not is_full and column.name not in spec.schema.key,
         names=F.when(is_update, _unset(after, spec.schema.columns)),
     )

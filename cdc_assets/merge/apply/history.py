@@ -46,7 +46,7 @@ from cdc_assets.merge.tables.lookups import lake_table
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class VersionEffects:
     """The effects of a batch on the table.
 
     Attributes:
@@ -109,7 +109,7 @@ class HistoryTable:
 
     def resolve(
         self, folded: Folded, figures: BatchFigures, branch: Branch, *, rekeyed: bool
-    ) -> Resolved:
+    ) -> VersionEffects:
         """Determines the effects of the batch; those of its truncates are then already written.
 
         Args:
@@ -127,7 +127,7 @@ class HistoryTable:
             new = self._repeats.new(folded, ends, self._table(branch), is_late=is_late)
         with self._steps.step("look for truncates"):
             emptied = self._emptied(new) if is_late else ()
-            place = _Place(new, emptied, _lowest(new, emptied) if is_late else None)
+            place = _NewChanges(new, emptied, _lowest(new, emptied) if is_late else None)
         keys = self._keys(place, branch)
         self._end_all(emptied, branch)
         with self._steps.step("look up"):
@@ -135,7 +135,7 @@ class HistoryTable:
         with self._steps.step("fold versions"):
             return self._resolved(events, place, may_leave=bool(folded.partial or is_late))
 
-    def remember(self, resolved: Resolved) -> SideMark | None:
+    def remember(self, resolved: VersionEffects) -> SideMark | None:
         """Remembers the ends that ended nothing; returns None if there are none."""
         if not (resolved.counts.get("lone") or resolved.emptied):
             return None
@@ -148,14 +148,16 @@ class HistoryTable:
                 lone = lone.unionByName(all_keys)
             return self._ends.remember(lone, self._plan.attempt)
 
-    def write(self, resolved: Resolved, branch: Branch, properties: Mapping[str, str]) -> None:
+    def write(
+        self, resolved: VersionEffects, branch: Branch, properties: Mapping[str, str]
+    ) -> None:
         """Adds the new versions, and replaces or removes those that have changed."""
         rows = resolved.versions.where("is_new OR is_changed")
         with self._steps.step("write rows", publishes=branch.publishes(properties)):
             gone = self._places(resolved, branch)
             branch.write(fold.as_rows(rows, self._plan.schema.names), properties, gone)
 
-    def _places(self, resolved: Resolved, branch: Branch) -> DataFrame | None:
+    def _places(self, resolved: VersionEffects, branch: Branch) -> DataFrame | None:
         """Returns the places of the versions that have changed, or are none any more."""
         changed = resolved.versions.where("is_changed").select("key", "position", "held")
         if resolved.gone is not None:
@@ -202,7 +204,7 @@ class HistoryTable:
         anew = Emptied(at, None, at + bytes(CONTENT_BYTES))
         return tuple(sorted((*found, anew), key=lambda each: each.position))
 
-    def _keys(self, place: _Place, branch: Branch) -> DataFrame:
+    def _keys(self, place: _NewChanges, branch: Branch) -> DataFrame:
         """Returns the keys of the changes, and those of versions that a truncate cuts.
 
         It cuts those that ended after it, or were read again by a snapshot after it.
@@ -231,7 +233,7 @@ class HistoryTable:
     def _table(self, branch: Branch) -> DataFrame:
         return lake_table(self._spark, self._catalog, self._plan, branch.identifier)
 
-    def _beside(self, place: _Place, keys: DataFrame, branch: Branch) -> DataFrame | None:
+    def _beside(self, place: _NewChanges, keys: DataFrame, branch: Branch) -> DataFrame | None:
         """Returns the newest versions of these keys from some position on, without a gap.
 
         These are the current ones, and where changes may be late also those that end at or after
@@ -250,7 +252,7 @@ class HistoryTable:
 
     # ── 4. fold ──────────────────────────────────────────────────────────────────────────
 
-    def _events(self, place: _Place, ends: EndsKnown, beside: DataFrame | None) -> DataFrame:
+    def _events(self, place: _NewChanges, ends: EndsKnown, beside: DataFrame | None) -> DataFrame:
         """Returns all events that take part: changes, versions, and ends that ended nothing yet."""
         schema, unset = self._plan.schema, unset_names(self._unset_able)
         changes = place.new.where("op != 't'")
@@ -270,7 +272,9 @@ class HistoryTable:
         of_all = events.select("key").distinct().crossJoin(truncates)
         return events.unionByName(fold.ends_as_events(of_all, row_type))
 
-    def _resolved(self, events: DataFrame, place: _Place, *, may_leave: bool) -> Resolved:
+    def _resolved(
+        self, events: DataFrame, place: _NewChanges, *, may_leave: bool
+    ) -> VersionEffects:
         lives, incomplete, unset = fold.in_lives(events), None, ()
         if may_leave:
             lives = pinned(lives)
@@ -286,7 +290,7 @@ class HistoryTable:
         applied, emptied = place.new.select("partition", "offset"), place.emptied
         if incomplete is not None:
             applied = applied.join(incomplete, ["partition", "offset"], "left_anti")
-        return Resolved(
+        return VersionEffects(
             versions, gone, incomplete, applied, applied.count(), emptied, counts, highest
         )
 
@@ -307,7 +311,7 @@ class HistoryTable:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _NewChanges:
     """A batch's new changes, and their place among the positions.
 
     Attributes:

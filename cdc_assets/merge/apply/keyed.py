@@ -34,7 +34,7 @@ from cdc_assets.merge.statements.deadline import Steps
 from cdc_assets.merge.statements.failures import released_after
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.pinning import pinned
-from cdc_assets.merge.tables.lookups import Known
+from cdc_assets.merge.tables.lookups import KeyLookups
 from cdc_assets.merge.tables.tombstones import Tombstones
 
 Changes = Callable[[], DataFrame]
@@ -43,7 +43,7 @@ it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class WholeChanges:
     """The changes to be applied, each whole; their number; those that cannot be completed."""
 
     final: DataFrame
@@ -66,7 +66,7 @@ class KeyedTable:
     def __init__(
         self,
         plan: BatchPlan,
-        known: Known,
+        known: KeyLookups,
         tombstones: Tombstones,
         steps: Steps,
         unset_able: tuple[str, ...],
@@ -122,7 +122,7 @@ class KeyedTable:
     @contextmanager
     def resolved(
         self, folded: Folded, changes: Changes, apply: Apply, branch: Branch
-    ) -> Iterator[Resolved]:
+    ) -> Iterator[WholeChanges]:
         """Leaves out changes older than the lake's rows, and completes partial images.
 
         Args:
@@ -133,7 +133,7 @@ class KeyedTable:
         """
         guarded, newest = apply is Apply.GUARDED, folded.frame
         if not guarded and not folded.partial:
-            yield Resolved(newest, folded.keys)
+            yield WholeChanges(newest, folded.keys)
             return
         wanted = newest.where(self._may_be_old(branch) if guarded else F.col("partial"))
         count = folded.keys if guarded else folded.partial
@@ -148,13 +148,13 @@ class KeyedTable:
                     same = newest["key"] == stale["stale"]
                     newest = newest.join(sent(stale, old), same, "left_anti")
             if not folded.partial:
-                resolved = Resolved(newest, folded.keys - old)
+                resolved = WholeChanges(newest, folded.keys - old)
             else:
                 final = pinned(self._whole(changes(), newest, positions, rows, count))
                 counts = final.groupBy("incomplete").count().collect()
                 kept = {row["incomplete"]: row["count"] for row in counts}
                 lost = final.where("incomplete") if kept.get(True) else None
-                resolved = Resolved(final.where("NOT incomplete"), kept.get(False, 0), lost)
+                resolved = WholeChanges(final.where("NOT incomplete"), kept.get(False, 0), lost)
         yield resolved
 
     def _may_be_old(self, branch: Branch) -> Expression:
@@ -164,7 +164,7 @@ class KeyedTable:
         highest = max(self._plan.applied_before(range(self._plan.partitions)).values(), default="")
         return (F.col("position") <= F.lit(bytes.fromhex(highest))) | F.col("partial")
 
-    def remember(self, resolved: Resolved, folded: Folded) -> SideMark | None:
+    def remember(self, resolved: WholeChanges, folded: Folded) -> SideMark | None:
         """Remembers the deletes; returns None if there are none to remember."""
         if not folded.deletes or self._plan.soft:
             return None
@@ -173,7 +173,7 @@ class KeyedTable:
             return self._tombstones.remember(deletes, plan.attempt, plan.forgettable)
 
     def write(
-        self, resolved: Resolved, apply: Apply, branch: Branch, properties: Mapping[str, str]
+        self, resolved: WholeChanges, apply: Apply, branch: Branch, properties: Mapping[str, str]
     ) -> None:
         """Puts the keys' rows in their new state in the place of those that are there."""
         with self._steps.step("write rows", publishes=branch.publishes(properties)):

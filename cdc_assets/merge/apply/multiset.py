@@ -54,7 +54,7 @@ class MissingRowError(RejectedRecordError):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedEvents:
     """The events of a batch that count.
 
     Attributes:

@@ -22,7 +22,7 @@ from cdc_assets.merge.plan.plan import Apply, BatchPlan
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BatchOutcome:
     """The outcome of a batch so far.
 
     Attributes:
@@ -55,7 +55,7 @@ class Outcome:
         """Properties of the snapshot; empty for a part that is not the last."""
         return self.published.to_properties() if self.published else {}
 
-    def after(self, part: Folded, apply: Apply, stale: int, incomplete: int) -> Outcome:
+    def after(self, part: Folded, apply: Apply, stale: int, incomplete: int) -> BatchOutcome:
         """Adds one more part."""
         rejected = self.figures.rejected + incomplete
         return replace(
@@ -95,7 +95,9 @@ class Recorder:
         """
         return plan.replay and is_empty and self.refusals.quarantined is None
 
-    def recorded(self, plan: BatchPlan, outcome: Outcome, parts: Sequence[Part]) -> Outcome:
+    def recorded(
+        self, plan: BatchPlan, outcome: BatchOutcome, parts: Sequence[Part]
+    ) -> BatchOutcome:
         """Adds the content of the snapshot's properties.
 
         Args:
@@ -117,7 +119,7 @@ class Recorder:
 
 
 def record_of(
-    plan: BatchPlan, outcome: Outcome, truncated: str, now: datetime, promise: SloTarget
+    plan: BatchPlan, outcome: BatchOutcome, truncated: str, now: datetime, promise: SloTarget
 ) -> Published:
     """Returns the content of the snapshot's properties, without what guards carry.
 

@@ -25,7 +25,7 @@ from cdc_assets.errors import (
 from cdc_assets.merge.apply.multiset import MissingRowError
 from cdc_assets.merge.attempt.batch_facts import Findings
 from cdc_assets.merge.attempt.completion import Completion
-from cdc_assets.merge.attempt.context import Connections, Means
+from cdc_assets.merge.attempt.context import AttemptContext, Connections
 from cdc_assets.merge.attempt.execution import Executions
 from cdc_assets.merge.attempt.from_log import FromLog
 from cdc_assets.merge.attempt.from_quarantine import FromQuarantine
@@ -36,9 +36,9 @@ from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.planning import Extent, Pending, Planner
 from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.intake.shared_reading import SharedReadings
-from cdc_assets.merge.plan.outcome import Conflict, Longer, Nothing, Outcome
+from cdc_assets.merge.plan.outcome import Conflict, NeedsLongerBatch, NothingNew, Outcome
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.plan.request import Again, Quarantined, Request, Tail
+from cdc_assets.merge.plan.request import Quarantined, ReplayRequest, Request, TailRequest
 from cdc_assets.merge.plan.result import Waiting
 from cdc_assets.merge.plan.waiting import UnfinishedError
 from cdc_assets.merge.statements.deadline import Limits, Watch
@@ -75,7 +75,9 @@ class Attempts:
         self.planner = Planner(config, lake, log, clock, connections.witnesses)
         self._session = PreparedSession(spark)
         self._findings = Findings()
-        self._means = means = Means(config, connections, self.planner, self._session, clock)
+        self._means = means = AttemptContext(
+            config, connections, self.planner, self._session, clock
+        )
         self._records = records = Records(means)
         self._completion = completion = Completion(means, self._findings)
         executions = Executions(means, records)
@@ -110,10 +112,10 @@ class Attempts:
                 match request.work:
                     case Quarantined() as work:
                         return self._from_quarantine.tried(request, work, watch)
-                    case Tail() | Again() as work:
+                    case TailRequest() | ReplayRequest() as work:
                         pending = self._from_log.pending(request, work, self.shared)
                         if not isinstance(pending, Pending):
-                            return Nothing() if pending is None else pending
+                            return NothingNew() if pending is None else pending
                         few = is_one_task(pending.plan.ranges)
                         with self._session.for_few() if few else nullcontext():
                             return self._from_log.tried(request, work, pending, watch, self.shared)
@@ -123,9 +125,9 @@ class Attempts:
             return Conflict(conflict)
         except UnfinishedError as unfinished:
             may_grow = unfinished.is_cut and _may_grow(request, pending)
-            return Longer(unfinished, may_grow) if may_grow else unfinished.waiting
+            return NeedsLongerBatch(unfinished, may_grow) if may_grow else unfinished.waiting
         except (MissingRowError, CutShortError) as cut:
-            return Longer(cut, may_grow=_may_grow(request, pending))
+            return NeedsLongerBatch(cut, may_grow=_may_grow(request, pending))
         except LoginRefusedError:
             raise
         except TransientError:  # its records may have ended the server
@@ -182,7 +184,7 @@ class Attempts:
             CdcError: if the log has lost some of it, or a part does not answer.
         """
         self._findings.forget()
-        request = Request(entry, run_id, Again(ranges)).with_all_schemas()
+        request = Request(entry, run_id, ReplayRequest(ranges)).with_all_schemas()
         pending = self.planner.again(entry, ranges, run_id)
         _, decoder = self._completed(request, pending, ranges)
         return decoder.decode({}), decoder.unset_able

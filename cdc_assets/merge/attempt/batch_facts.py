@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.merge.intake.source_facts import Asked
+from cdc_assets.merge.intake.source_facts import SourceAnswers
 from cdc_assets.merge.plan.request import Request
 from cdc_assets.schema.ddl import Ddl
-from cdc_assets.schema.history import History
+from cdc_assets.schema.history import StatementHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Held:
 
     batch: tuple[TableName, int, int]
     end: OffsetVector
-    asked: Asked
-    before: History | None = None
+    asked: SourceAnswers
+    before: StatementHistory | None = None
     statements: tuple[Ddl, ...] = ()
     has_read: bool = False
 

@@ -11,17 +11,17 @@ from cdc_assets.formats.format import Format
 from cdc_assets.formats.histories import after_statements, statements_on
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.attempt.batch_facts import Findings, Held, batch_of
-from cdc_assets.merge.attempt.context import Means
+from cdc_assets.merge.attempt.context import AttemptContext
 from cdc_assets.merge.intake.ddl_records import read_statements
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.preparation import Preparation
-from cdc_assets.merge.intake.source_facts import Asked
+from cdc_assets.merge.intake.source_facts import SourceAnswers
 from cdc_assets.merge.intake.writer_schemas import Schemas, WrittenSchemas
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.plan.request import Quarantined, Request, Tail
+from cdc_assets.merge.plan.request import Quarantined, Request, TailRequest
 from cdc_assets.merge.plan.table_steps import DescribeColumns
-from cdc_assets.schema.history import History
+from cdc_assets.schema.history import StatementHistory
 
 
 class Completion:
@@ -32,7 +32,7 @@ class Completion:
         findings: kept by a batch's first try, for those that follow.
     """
 
-    def __init__(self, means: Means, findings: Findings) -> None:
+    def __init__(self, means: AttemptContext, findings: Findings) -> None:
         self._means = means
         self._findings = findings
         self._schemas = WrittenSchemas()
@@ -64,7 +64,7 @@ class Completion:
         all_of_them = request.all_schemas or isinstance(request.work, Quarantined)
         written = partial(self._written, all_of_them=all_of_them)
         preparation = Preparation(means.session, means.catalog, types, tables, fmt, written)
-        is_told = request.told is not None or not isinstance(request.work, Tail)
+        is_told = request.told is not None or not isinstance(request.work, TailRequest)
         plan = replace(plan, is_told=is_told or not fmt.tells_statements)
         return preparation.of(plan, records, request.columns, request.lacking)
 
@@ -79,11 +79,11 @@ class Completion:
         if statements and history is not None:
             before = history.with_numbers(plan.schema)
             history = after_statements(before, entry, statements, is_empty=plan.is_empty)
-        asked = Asked(self._means.source(entry), history, self._means.clock())
+        asked = SourceAnswers(self._means.source(entry), history, self._means.clock())
         read = bool(request.told)
         return Held(batch_of(request), plan.end, asked, before, statements, has_read=read)
 
-    def _history(self, plan: BatchPlan, fmt: Format) -> History | None:
+    def _history(self, plan: BatchPlan, fmt: Format) -> StatementHistory | None:
         """Returns the table's history according to statements.
 
         They are read after the log's end was: statements on anything in the batch are there by
@@ -92,7 +92,7 @@ class Completion:
         stored = AtSource.of(plan.state, plan.entry.shard_value).history
         if fmt.tells_statements:
             topic = plan.identity.topic_id
-            return stored if stored and stored.topic == topic else History(topic=topic)
+            return stored if stored and stored.topic == topic else StatementHistory(topic=topic)
         histories = self._means.connections.histories
         return histories.of(plan.entry, fmt, plan.layout.scheme, stored)
 
@@ -103,7 +103,7 @@ class Completion:
         return self._schemas.of_all(plan, fmt, raw) if first is None else first
 
 
-def _taught(plan: BatchPlan, before: History | None) -> BatchPlan:
+def _taught(plan: BatchPlan, before: StatementHistory | None) -> BatchPlan:
     """Adds the numbers that the lake's columns have before the statements of the batch.
 
     After these a name may be another column's.

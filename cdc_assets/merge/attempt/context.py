@@ -45,7 +45,7 @@ class Connections:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class AttemptContext:
     """The means of tries.
 
     Attributes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.merge.apply.refusals import Refusals
-from cdc_assets.merge.attempt.context import Means
+from cdc_assets.merge.attempt.context import AttemptContext
 from cdc_assets.merge.attempt.records import Records
 from cdc_assets.merge.batch import BatchExecution
 from cdc_assets.merge.intake.decoding import BatchDecoder
@@ -20,7 +20,7 @@ from cdc_assets.merge.statements.deadline import Watch
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class AttemptWork:
     """A complete plan, with all that its execution needs.
 
     Attributes:
@@ -46,12 +46,12 @@ class Executions:
         records: of the batches.
     """
 
-    def __init__(self, means: Means, records: Records) -> None:
+    def __init__(self, means: AttemptContext, records: Records) -> None:
         self._means = means
         self._records = records
         self._seconds_to_publish: dict[LakeName, float] = {}
 
-    def of(self, work: Work, shared: SharedReadings | None = None) -> BatchExecution:
+    def of(self, work: AttemptWork, shared: SharedReadings | None = None) -> BatchExecution:
         """Returns the execution of a batch, yet to be run.
 
         Args:

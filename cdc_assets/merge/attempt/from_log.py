@@ -23,17 +23,17 @@ from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.merge.apply.refusals import KeptApart, Refusals, Stopping
 from cdc_assets.merge.attempt.batch_facts import Findings
 from cdc_assets.merge.attempt.completion import Completion
-from cdc_assets.merge.attempt.context import Means
-from cdc_assets.merge.attempt.execution import Executions, Work, looks_at_unread
+from cdc_assets.merge.attempt.context import AttemptContext
+from cdc_assets.merge.attempt.execution import AttemptWork, Executions, looks_at_unread
 from cdc_assets.merge.attempt.records import Records
 from cdc_assets.merge.batch import Executed
 from cdc_assets.merge.intake.ddl_records import statements_among
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.planning import Extent, Pending
 from cdc_assets.merge.intake.shared_reading import SharedReadings
-from cdc_assets.merge.plan.outcome import Merged, Mixed, Outcome, Told
+from cdc_assets.merge.plan.outcome import Merged, NeedsAllSchemas, NeedsDdl, Outcome
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.plan.request import Again, Request, Tail
+from cdc_assets.merge.plan.request import ReplayRequest, Request, TailRequest
 from cdc_assets.merge.plan.result import BatchResult, Waiting
 from cdc_assets.merge.statements.deadline import Steps, Watch
 from cdc_assets.merge.tables.quarantine import Quarantine
@@ -54,7 +54,7 @@ class FromLog:
 
     def __init__(
         self,
-        means: Means,
+        means: AttemptContext,
         findings: Findings,
         records: Records,
         completion: Completion,
@@ -68,7 +68,7 @@ class FromLog:
         self._left: TableState | None = None
 
     def pending(
-        self, request: Request, work: Tail | Again, shared: SharedReadings | None
+        self, request: Request, work: TailRequest | ReplayRequest, shared: SharedReadings | None
     ) -> Pending | Waiting | None:
         """Plans the batch of a request; None if there is nothing to merge.
 
@@ -83,7 +83,7 @@ class FromLog:
         entry, run_id, planner = request.entry, request.run_id, self._means.planner
         left, self._left = self._left, None
         most = self._records.most.get(entry.topic)
-        if isinstance(work, Tail):
+        if isinstance(work, TailRequest):
             goes_on = work.last is not None and left is not None and left.name == entry.target
             planner.goes_on_from(left if goes_on else None)
             held = self._findings.of(request)
@@ -97,7 +97,7 @@ class FromLog:
     def tried(
         self,
         request: Request,
-        work: Tail | Again,
+        work: TailRequest | ReplayRequest,
         pending: Pending,
         watch: Watch,
         shared: SharedReadings | None,
@@ -115,7 +115,7 @@ class FromLog:
             CdcError: see `BatchExecution.run`; nothing was published.
         """
         started, steps = time.monotonic(), Steps(pending.plan.where, watch)
-        records, is_tail = self._records, isinstance(work, Tail)
+        records, is_tail = self._records, isinstance(work, TailRequest)
         share = records.share(pending.plan, shared if is_tail else None, steps)
         raw = share.records if share else records.own(pending.plan, pending.plan.ranges)
         try:
@@ -126,13 +126,15 @@ class FromLog:
         except TerminalError:  # a statement, or others' records, may explain what they are like
             told = self.told(request, pending.plan, raw)
             if told:
-                return Told(told)
+                return NeedsDdl(told)
             if records.has_others(pending.plan):
-                return Mixed()
+                return NeedsAllSchemas()
             raise
         # Records as they are in Kafka, unlike those of a share.
         refusals = refusals_of(self._means, plan, partial(records.read, plan, plan.ranges))
-        execution = self._executions.of(Work(pending, plan, decoder, refusals, watch), shared)
+        execution = self._executions.of(
+            AttemptWork(pending, plan, decoder, refusals, watch), shared
+        )
         done = execution.run()
         if not isinstance(done, Executed):
             return done
@@ -175,12 +177,12 @@ class FromLog:
             TerminalError: if there are too many.
         """
         fmt = self._means.planner.format(plan.entry)
-        if not fmt.tells_statements or request.told or not isinstance(request.work, Tail):
+        if not fmt.tells_statements or request.told or not isinstance(request.work, TailRequest):
             return ()
         return statements_among(BatchDecoder(records, plan, fmt), plan.snapshot_starts)
 
 
-def refusals_of(means: Means, plan: BatchPlan, raw: Callable[[], DataFrame]) -> Refusals:
+def refusals_of(means: AttemptContext, plan: BatchPlan, raw: Callable[[], DataFrame]) -> Refusals:
     """Returns the handler of these records: it stops the table, or keeps them in quarantine.
 
     Args:
@@ -195,7 +197,7 @@ def refusals_of(means: Means, plan: BatchPlan, raw: Callable[[], DataFrame]) -> 
     return KeptApart(quarantine, plan, raw, source.quarantine, means.clock)
 
 
-def _withholds(means: Means, entry: TableEntry) -> bool:
+def _withholds(means: AttemptContext, entry: TableEntry) -> bool:
     """Returns whether quarantine, which keeps whole records, may show what must not be seen.
 
     In a topic of many tables the table of a broken record is unknown.

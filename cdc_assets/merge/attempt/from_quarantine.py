@@ -19,11 +19,11 @@ from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.apply.refusals import Reported
 from cdc_assets.merge.attempt.completion import Completion
-from cdc_assets.merge.attempt.context import Means
-from cdc_assets.merge.attempt.execution import Executions, Work
+from cdc_assets.merge.attempt.context import AttemptContext
+from cdc_assets.merge.attempt.execution import AttemptWork, Executions
 from cdc_assets.merge.batch import Executed
 from cdc_assets.merge.intake.planning import Pending, spans
-from cdc_assets.merge.plan.outcome import Nothing, Outcome, Requeued, Unlike
+from cdc_assets.merge.plan.outcome import NothingNew, Outcome, Replan, Requeued
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.quarantine_replay import Requeue
 from cdc_assets.merge.plan.request import Quarantined, Request
@@ -49,7 +49,7 @@ class FromQuarantine:
         executions: of plans.
     """
 
-    means: Means
+    means: AttemptContext
     completion: Completion
     executions: Executions
 
@@ -75,7 +75,7 @@ class FromQuarantine:
         if not requeue.taken:
             self._recounted(pending.plan, requeue)
         if not requeue.is_any:
-            return Nothing()
+            return NothingNew()
         replayed = self._replayed(request, work, pending, requeue, watch)
         if not isinstance(replayed, QuarantineReplay):
             return replayed
@@ -92,7 +92,7 @@ class FromQuarantine:
         pending: Pending,
         requeue: Requeue,
         watch: Watch,
-    ) -> QuarantineReplay | Unlike:
+    ) -> QuarantineReplay | Replan:
         """Publishes what can be merged, with the number of records that are left."""
         plan, entry = pending.plan, request.entry
         outcome = QuarantineReplay(
@@ -114,7 +114,7 @@ class FromQuarantine:
         partial_images = bool(decoder.unset_able) or plan.soft
         stays = partial_images and not work.accept_overtaken and plan.mode is not Mode.HISTORY
         refusals = Reported(requeue, _OVERTAKEN if stays else None)
-        done = self.executions.of(Work(pending, plan, decoder, refusals, watch)).run()
+        done = self.executions.of(AttemptWork(pending, plan, decoder, refusals, watch)).run()
         if not isinstance(done, Executed):
             return done
         return replace(

@@ -12,7 +12,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetRange, total_length
 from cdc_assets.formats.by_table import Apart, set_apart, whose_are
 from cdc_assets.log.values import TopicIdentity
-from cdc_assets.merge.attempt.context import Means
+from cdc_assets.merge.attempt.context import AttemptContext
 from cdc_assets.merge.intake.read import (
     FEW,
     FEW_BYTES,
@@ -42,7 +42,7 @@ class Records:
             may be what ended the Spark server, as records grow when they are decompressed.
     """
 
-    means: Means
+    means: AttemptContext
     most: dict[str, int] = field(default_factory=dict[str, int])
     _quickly: dict[str, int] = field(default_factory=dict[str, int])
     _apart: dict[_Place, Apart] = field(default_factory=dict["_Place", Apart])

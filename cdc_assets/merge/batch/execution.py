@@ -28,17 +28,17 @@ from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.keyed import within
 from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.apply.refusals import Refusals, Refusing
-from cdc_assets.merge.apply.snapshot_properties import Outcome, Recorder
+from cdc_assets.merge.apply.snapshot_properties import BatchOutcome, Recorder
 from cdc_assets.merge.fold.changeset import Knowledge
-from cdc_assets.merge.fold.context import Means, Pass, PlannedBatch
+from cdc_assets.merge.fold.context import BatchContext, Pass, PlannedBatch
 from cdc_assets.merge.fold.summary import Summary, read_through, require_told
-from cdc_assets.merge.guards import Again, Guards, Setting
+from cdc_assets.merge.guards import Guards, Refold, Setting
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver
 from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.modes import Application, TableMode, mode_of
-from cdc_assets.merge.plan.outcome import Unlike
+from cdc_assets.merge.plan.outcome import Replan
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets.merge.statements.deadline import Steps, Watch
@@ -101,15 +101,15 @@ class BatchExecution:
         plan = self.decoder.plan
         self.steps = Steps(plan.where, self.deadlines)
         side = SideTable(self.spark, self.catalog, self.lake, plan.entry.stem, plan.published)
-        means = Means(self.spark, self.catalog, self.lake, side, self.clock, self.steps)
+        means = BatchContext(self.spark, self.catalog, self.lake, side, self.clock, self.steps)
         self._batch = PlannedBatch.of(self.decoder)
         self._guards = Guards(
             Setting(self._batch, means, self.context, self.unread, self.require_whole)
         )
         self._means, self._mode = means, mode_of(plan)
-        self._reader = Reader(means, self._guards, self._mode)
+        self._reader = BatchReader(means, self._guards, self._mode)
 
-    def run(self) -> Executed | Unlike:
+    def run(self) -> Executed | Replan:
         """Executes the batch; see the module.
 
         The first pass may find facts that change the fold (a snapshot in the batch, deletes
@@ -133,7 +133,7 @@ class BatchExecution:
         while True:
             with self._reader.folded(batch, knowledge) as found:
                 this = guards.judged(found)
-                if isinstance(this, Again):
+                if isinstance(this, Refold):
                     batch = PlannedBatch.of(replace(self.decoder, plan=this.plan))
                     knowledge, has_learned = start, False
                     continue
@@ -165,7 +165,7 @@ class BatchExecution:
         changes_of = partial(self._reader.changes_of, last)
         it = Application(last, parts, branch, self._means, changes_of, refusing, recorder)
         with branch.dropped_on_failure():
-            outcome = self._mode.applied(it, Outcome(last.figures))
+            outcome = self._mode.applied(it, BatchOutcome(last.figures))
         if outcome.published is not None:
             with self.steps.step("publish", publishes=True):
                 branch.publish()
@@ -187,7 +187,7 @@ PINNED_VALUES: Final = 100_000
 A session's last few are not collected at once, as Spark Connect remembers the last 16 plans."""
 
 
-class Reader:
+class BatchReader:
     """Reads a batch as often as needed.
 
     Args:
@@ -196,7 +196,7 @@ class Reader:
         mode: of the table, which folds its changes.
     """
 
-    def __init__(self, means: Means, guards: Guards, mode: TableMode) -> None:
+    def __init__(self, means: BatchContext, guards: Guards, mode: TableMode) -> None:
         self._means = means
         self._guards = guards
         self._mode = mode

@@ -18,14 +18,14 @@ from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.observe import BatchFigures
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.deadline import Steps
-from cdc_assets.merge.tables.lookups import Known
+from cdc_assets.merge.tables.lookups import KeyLookups
 from cdc_assets.merge.tables.side_table import SideTable
 from cdc_assets.merge.tables.tombstones import Tombstones
 from cdc_assets.schema.types import TableSchema
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class BatchContext:
     """The means by which one batch is executed.
 
     Attributes:
@@ -44,7 +44,7 @@ class Means:
     clock: Callable[[], datetime]
     steps: Steps
 
-    def known(self, batch: PlannedBatch, columns: tuple[str, ...] | None = None) -> Known:
+    def known(self, batch: PlannedBatch, columns: tuple[str, ...] | None = None) -> KeyLookups:
         """Returns look-ups of keys in the lake.
 
         Args:
@@ -53,7 +53,7 @@ class Means:
                 leave alone.
         """
         wanted, plan = batch.changes.unset_able if columns is None else columns, batch.plan
-        return Known(self.spark, self.catalog, plan, wanted, self.tombstones(plan.schema))
+        return KeyLookups(self.spark, self.catalog, plan, wanted, self.tombstones(plan.schema))
 
     def tombstones(self, schema: TableSchema) -> Tombstones:
         """Returns the remembered deletes of a table with these columns."""

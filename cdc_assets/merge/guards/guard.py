@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame
 
 from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.fold.changeset import Knowledge
-from cdc_assets.merge.fold.context import Means, Pass, PlannedBatch
+from cdc_assets.merge.fold.context import BatchContext, Pass, PlannedBatch
 from cdc_assets.merge.intake.observe import Watched
-from cdc_assets.merge.plan.outcome import Unlike
+from cdc_assets.merge.plan.outcome import Replan
 from cdc_assets.merge.plan.plan import BatchPlan
 
 
@@ -37,14 +37,14 @@ class Setting:
     """
 
     batch: PlannedBatch
-    means: Means
+    means: BatchContext
     context: DataFrame | None
     unread: DataFrame | None
     require_whole: Callable[[Mapping[int, int]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Refold:
     """The batch is folded again, under this plan: its changes have other positions now.
 
     What was learned by the old positions does not count any more.
@@ -89,11 +89,11 @@ class Guard:
         """Returns what the guard wants to know of all changes of a key, by columns of the fold."""
         return {}
 
-    def judge(self, this: Pass) -> Pass | Again | Unlike:
+    def judge(self, this: Pass) -> Pass | Refold | Replan:
         """Judges a pass over the batch, before the table is changed.
 
         Returns:
-            The pass, possibly with a completed plan, to go on; `Again` to fold it again; a fact
+            The pass, possibly with a completed plan, to go on; `Refold` to fold it again; a fact
             that the plan did not know, to plan it again.
 
         Raises:

@@ -13,7 +13,7 @@ from cdc_assets.merge.fold.context import Pass, PlannedBatch
 from cdc_assets.merge.guards.ambiguous_positions import SharedPlaces
 from cdc_assets.merge.guards.changed_keys import ChangedKeys
 from cdc_assets.merge.guards.columns import UnplannedColumns
-from cdc_assets.merge.guards.guard import Again, Guard, Setting
+from cdc_assets.merge.guards.guard import Guard, Refold, Setting
 from cdc_assets.merge.guards.key_partitions import Settling
 from cdc_assets.merge.guards.key_schemas import KeySchemas
 from cdc_assets.merge.guards.lone_tombstones import LoneTombstones
@@ -28,7 +28,7 @@ from cdc_assets.merge.guards.statements import Statements
 from cdc_assets.merge.guards.unfinished import UnfinishedTransactions
 from cdc_assets.merge.guards.unknown_schemas import UnknownSchemas
 from cdc_assets.merge.intake.observe import Watched
-from cdc_assets.merge.plan.outcome import Unlike
+from cdc_assets.merge.plan.outcome import Replan
 
 GUARDS: Final[Sequence[type[Guard]]] = (
     OtherTables,
@@ -81,11 +81,11 @@ class Guards:
             for name, each in guard.aggregates(batch).items()
         }  # fmt: skip
 
-    def judged(self, this: Pass) -> Pass | Again | Unlike:
+    def judged(self, this: Pass) -> Pass | Refold | Replan:
         """Has each guard judge a pass, up to the first that does not go on."""
         for guard in self._all:
             verdict = guard.judge(this)
-            if isinstance(verdict, Again):
+            if isinstance(verdict, Refold):
                 guard.means.steps.note(guard.case)
             if not isinstance(verdict, Pass):
                 return verdict

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from cdc_assets.merge.fold.context import Pass, PlannedBatch
 from cdc_assets.merge.guards.guard import Guard
-from cdc_assets.merge.plan.outcome import Mixed
+from cdc_assets.merge.plan.outcome import NeedsAllSchemas
 from cdc_assets.registry import Taken
 
 
 class OtherTables(Guard):
     """Has the batch planned again, once a record names another table."""
 
-    def judge(self, this: Pass) -> Pass | Mixed:
-        """Returns `Mixed` if a record names another table, and is read as if none did."""
-        return Mixed() if this.figures.signs["has_strays"] and _takes_all(this.batch) else this
+    def judge(self, this: Pass) -> Pass | NeedsAllSchemas:
+        """Returns `NeedsAllSchemas` if a record names another table, and is read as if none did."""
+        return (
+            NeedsAllSchemas()
+            if this.figures.signs["has_strays"] and _takes_all(this.batch)
+            else this
+        )
 
 
 def _takes_all(batch: PlannedBatch) -> bool:

@@ -42,7 +42,7 @@ from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.pinning import pinned, pinned_in_rounds
-from cdc_assets.merge.tables.lookups import Known
+from cdc_assets.merge.tables.lookups import KeyLookups
 
 _MOVE: Final = ("at", "is_moved", "from_key", "given_at", "carried")
 """Columns of a move, see `moves`."""
@@ -84,7 +84,7 @@ class Placeholders(Guard):
 
 
 def moves(
-    changes: DataFrame, plan: BatchPlan, known: Known, unset_able: tuple[str, ...]
+    changes: DataFrame, plan: BatchPlan, known: KeyLookups, unset_able: tuple[str, ...]
 ) -> DataFrame:
     """Decides whether creates with a placeholder are data or moves, and completes the moves' rows.
 
@@ -119,7 +119,7 @@ def moves(
     return pinned(sent_again(found, changes, plan, known))
 
 
-def told_moves(changes: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
+def told_moves(changes: DataFrame, plan: BatchPlan, known: KeyLookups) -> DataFrame:
     """Does the same as `moves`, without completing rows."""
     given_up = F.when(F.col("op") == "d", F.col("key"))
     given_at = F.when(F.col("op") == "d", position_bytes(plan.numbers[:-1]))
@@ -209,7 +209,7 @@ def _carried(
     return back.join(whole, place).select("at", "carried_now")
 
 
-def told(found: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
+def told(found: DataFrame, plan: BatchPlan, known: KeyLookups) -> DataFrame:
     """Adds to the result of `moves` what is known of creates whose deletes are not in the batch.
 
     Args:
@@ -229,7 +229,9 @@ def told(found: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
     return joined.withColumn("is_moved", is_moved).drop("is_apart")
 
 
-def sent_again(found: DataFrame, changes: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
+def sent_again(
+    found: DataFrame, changes: DataFrame, plan: BatchPlan, known: KeyLookups
+) -> DataFrame:
     """Adds rows to moves that are redelivered: those that the lake has from these very changes.
 
     The arguments are those of `told`, and the decoded changes with their ``at``. Moves without
@@ -243,7 +245,9 @@ def sent_again(found: DataFrame, changes: DataFrame, plan: BatchPlan, known: Kno
     return joined.withColumn("carried", carried).drop("carried_again")
 
 
-def _rows_of(changes: DataFrame, placed: DataFrame, plan: BatchPlan, known: Known) -> DataFrame:
+def _rows_of(
+    changes: DataFrame, placed: DataFrame, plan: BatchPlan, known: KeyLookups
+) -> DataFrame:
     """Returns ``at carried_again``, the lake's rows that are of these very events."""
     mine = changes.where("in_doubt").join(placed, "at")
     rows = known.rows(mine)

@@ -6,15 +6,15 @@ from cdc_assets.formats.spec import STATEMENT
 from cdc_assets.merge.fold.context import Pass
 from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.intake.ddl_records import statements_among
-from cdc_assets.merge.plan.outcome import Told
+from cdc_assets.merge.plan.outcome import NeedsDdl
 
 
 class Statements(Guard):
     """Has the batch planned again, with the statements that are among its records."""
 
-    def judge(self, this: Pass) -> Pass | Told:
-        """Returns `Told` if there are statements that the plan does not know."""
+    def judge(self, this: Pass) -> Pass | NeedsDdl:
+        """Returns `NeedsDdl` if there are statements that the plan does not know."""
         if not this.figures.signs["by_op"].get(STATEMENT) or this.plan.is_told:
             return this
         with self.means.steps.step("look for statements"):
-            return Told(statements_among(this.batch.decoder, this.knowledge.floors))
+            return NeedsDdl(statements_among(this.batch.decoder, this.knowledge.floors))

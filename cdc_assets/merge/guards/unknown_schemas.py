@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from cdc_assets.merge.fold.context import Pass
 from cdc_assets.merge.guards.guard import Guard
-from cdc_assets.merge.plan.outcome import Unwritten
+from cdc_assets.merge.plan.outcome import NeedsSchemas
 
 
 class UnknownSchemas(Guard):
     """Has the batch planned again, with all schemas of its records."""
 
-    def judge(self, this: Pass) -> Pass | Unwritten:
-        """Returns `Unwritten` if a record has a schema that the plan does not know."""
-        return Unwritten() if this.figures.signs["unwritten"] else this
+    def judge(self, this: Pass) -> Pass | NeedsSchemas:
+        """Returns `NeedsSchemas` if a record has a schema that the plan does not know."""
+        return NeedsSchemas() if this.figures.signs["unwritten"] else this

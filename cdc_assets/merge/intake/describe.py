@@ -41,12 +41,12 @@ from cdc_assets.merge.intake.replicable import (
     require_usable,
     sharded,
 )
-from cdc_assets.merge.intake.source_facts import Asked
+from cdc_assets.merge.intake.source_facts import SourceAnswers
 from cdc_assets.merge.statements.own_columns import own_columns
 from cdc_assets.registry import TableEntry, Taken
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.existing import of_text
-from cdc_assets.schema.history import History, OnBreak
+from cdc_assets.schema.history import OnBreak, StatementHistory
 from cdc_assets.schema.homes import apart
 from cdc_assets.schema.inference import infer
 from cdc_assets.schema.silent import SilentPolicy
@@ -73,9 +73,9 @@ class TypeSource:
     """
 
     def __init__(
-        self, source: SourceConfig, log: KafkaLog, fmt: Format, asked: Asked | None = None
+        self, source: SourceConfig, log: KafkaLog, fmt: Format, asked: SourceAnswers | None = None
     ) -> None:
-        self.asked = asked or Asked(source)
+        self.asked = asked or SourceAnswers(source)
         self._source = source
         self._format = fmt
         self._log = log
@@ -381,7 +381,7 @@ def _number(facts: Mapping[str, Facts], name: str) -> int:
     return facts[name].number if name in facts else 0
 
 
-def _unsigned(table: TableSchema, history: History | None) -> dict[str, ColumnType]:
+def _unsigned(table: TableSchema, history: StatementHistory | None) -> dict[str, ColumnType]:
     """Returns the types of a table's unsigned integers, by all names that they had in records.
 
     Tables of older releases have them as ``bigint`` instead of decimals, and keep that.

@@ -33,7 +33,7 @@ from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.layouts import LakeTables
 from cdc_assets.merge.intake.same_table import settled
-from cdc_assets.merge.intake.source_facts import Asked
+from cdc_assets.merge.intake.source_facts import SourceAnswers
 from cdc_assets.merge.intake.writer_schemas import Schemas
 from cdc_assets.merge.plan.column_plan import ColumnPlan
 from cdc_assets.merge.plan.plan import BatchPlan
@@ -62,7 +62,7 @@ class PastColumns:
         shapes: the columns of each schema of the records; None where they carry none.
     """
 
-    asked: Asked
+    asked: SourceAnswers
     plan: BatchPlan
     format: Format
     raw: DataFrame

@@ -16,7 +16,7 @@ from cdc_assets.changes.position import Scheme, encode
 from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.intake.planning.topics import begin_of
-from cdc_assets.merge.intake.source_facts import Asked
+from cdc_assets.merge.intake.source_facts import SourceAnswers
 from cdc_assets.merge.intake.unlogged_changes import heard
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.table_steps import RememberSource
@@ -41,7 +41,7 @@ class AnotherTableError(TerminalError):
     """The source's table is not the one that the lake's rows came from."""
 
 
-def break_of(plan: BatchPlan, asked: Asked) -> Break | None:
+def break_of(plan: BatchPlan, asked: SourceAnswers) -> Break | None:
     """Returns the table's break since it was last looked at; None if there is none.
 
     A break before the first look is ignored, unless the first batch is still to come and reads
@@ -60,7 +60,7 @@ def break_of(plan: BatchPlan, asked: Asked) -> Break | None:
 
 
 def settled(
-    plan: BatchPlan, asked: Asked, policy: OnBreak, silent: SilentPolicy = _USUAL
+    plan: BatchPlan, asked: SourceAnswers, policy: OnBreak, silent: SilentPolicy = _USUAL
 ) -> BatchPlan:
     """Adds to the plan what is to be remembered of the source's table, and where older rows end.
 

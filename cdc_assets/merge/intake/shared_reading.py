@@ -111,7 +111,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _TopicReading:
     """A reading. ``rows``: changes by table; ``has_headers``: whether headers were read."""
 
     session: SparkSession
@@ -146,7 +146,7 @@ class SharedReadings:
     ) -> None:
         self._tables = tables
         self._clock = clock
-        self._readings: dict[str, list[_Reading]] = defaultdict(list)
+        self._readings: dict[str, list[_TopicReading]] = defaultdict(list)
         self._gone: dict[str, set[TableName]] = defaultdict(set)
         self._crowded: set[str] = set()
         self._apart: set[tuple[str, TopicIdentity, Ranges]] = set()
@@ -205,7 +205,7 @@ class SharedReadings:
             found = self._made(plan, fmt, session, read())
         return None if found is None else _share_of(found, plan)
 
-    def _found(self, plan: BatchPlan, fmt: Format, session: SparkSession) -> _Reading | None:
+    def _found(self, plan: BatchPlan, fmt: Format, session: SparkSession) -> _TopicReading | None:
         topic, has_headers = _topic(plan.entry), fmt.reads_headers(plan.layout)
         # Readings of other sessions are gone with these.
         mine = [each for each in self._readings[topic] if each.session is session]
@@ -225,7 +225,7 @@ class SharedReadings:
 
     def _made(
         self, plan: BatchPlan, fmt: Format, session: SparkSession, raw: DataFrame
-    ) -> _Reading | None:
+    ) -> _TopicReading | None:
         view, topic = f"topic_{uuid.uuid4().hex}", _topic(plan.entry)
         apart = told_apart(opened(raw, fmt, plan.layout), fmt, plan.layout)
         # Side by side, so that Spark skips the cached records of tables that are not asked for.
@@ -234,7 +234,7 @@ class SharedReadings:
         with released_on_failure(drop), effect("spark: keep topic"):
             session.catalog.cacheTable(view)
             rows = _rows_of(session.table(view))
-        reading = _Reading(
+        reading = _TopicReading(
             session, view, plan.identity, plan.ranges, fmt.reads_headers(plan.layout), rows,
             self._clock(),
         )  # fmt: skip
@@ -298,7 +298,7 @@ def _log_of(plan: BatchPlan) -> tuple[str, TopicIdentity, Ranges]:
     return _topic(plan.entry), plan.identity, plan.ranges
 
 
-def _release(readings: list[_Reading]) -> None:
+def _release(readings: list[_TopicReading]) -> None:
     """Releases readings up to the first failure.
 
     A server that does not answer has released everything itself, and requests in vain take long.
@@ -306,7 +306,7 @@ def _release(readings: list[_Reading]) -> None:
     all(each.could_release() for each in readings)
 
 
-def _share_of(reading: _Reading, plan: BatchPlan) -> Share:
+def _share_of(reading: _TopicReading, plan: BatchPlan) -> Share:
     frame, rows = reading.frame, reading.rows
     if set(plan.ranges) != set(reading.ranges):
         frame = frame.where(_is_within(plan.ranges))

@@ -12,7 +12,7 @@ from cdc_assets.databases.catalog import SourceTable, catalog_of
 from cdc_assets.databases.facts import Facts, numbered
 from cdc_assets.errors import UnreachableError
 from cdc_assets.registry import TableEntry
-from cdc_assets.schema.history import History
+from cdc_assets.schema.history import StatementHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Absence:
     is_known: bool = False
 
 
-class Asked:
+class SourceAnswers:
     """The answers about tables of one source; its database is asked once for each table.
 
     Args:
@@ -44,7 +44,7 @@ class Asked:
     def __init__(
         self,
         source: SourceConfig,
-        history: History | None = None,
+        history: StatementHistory | None = None,
         at: datetime | None = None,
     ) -> None:
         self.history = history

@@ -16,12 +16,12 @@ from cdc_assets.databases.mysql.narrowing import holds_type, widest
 from cdc_assets.errors import SilentChangeError, UnreachableError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.intake.planning.topics import begin_of
-from cdc_assets.merge.intake.source_facts import Asked
+from cdc_assets.merge.intake.source_facts import SourceAnswers
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.registry import TableEntry
-from cdc_assets.schema.history import History, Retyped
+from cdc_assets.schema.history import Retyped, StatementHistory
 from cdc_assets.schema.silent import (
-    Look,
+    CatalogLook,
     SilentChange,
     SilentPolicy,
     remedy_of,
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 def heard(
-    plan: BatchPlan, said: AtSource, now: AtSource, asked: Asked, policy: SilentPolicy
+    plan: BatchPlan, said: AtSource, now: AtSource, asked: SourceAnswers, policy: SilentPolicy
 ) -> AtSource:
     """Returns the state to remember, with the silent changes that a look at the source shows.
 
@@ -61,7 +61,7 @@ def heard(
     return now
 
 
-def look_at(source: SourceConfig, entry: TableEntry) -> Look | None:
+def look_at(source: SourceConfig, entry: TableEntry) -> CatalogLook | None:
     """Returns a look at a table in its database's catalog; None if there is none, or no table.
 
     Raises:
@@ -74,8 +74,8 @@ def look_at(source: SourceConfig, entry: TableEntry) -> Look | None:
 
 
 def _found(
-    plan: BatchPlan, said: AtSource, now: AtSource, asked: Asked
-) -> tuple[Look | None, Sequence[SilentChange] | None]:
+    plan: BatchPlan, said: AtSource, now: AtSource, asked: SourceAnswers
+) -> tuple[CatalogLook | None, Sequence[SilentChange] | None]:
     """Returns the look, and the silent changes since the one before; None if nobody tells any."""
     told, is_same = asked.history, said.identity is None or now.identity == said.identity
     table, standing = None, ()
@@ -94,7 +94,7 @@ def _found(
     return table.look if table is not None else None, found
 
 
-def _heard_by(plan: BatchPlan, said: AtSource, told: History) -> History:
+def _heard_by(plan: BatchPlan, said: AtSource, told: StatementHistory) -> StatementHistory:
     """Returns the history without what happened before the first look, if that saw the result.
 
     A first batch that reads all of the log has the rows from before; and what is among the rows

@@ -3,8 +3,8 @@
 The records of a table nearly always have one schema, or one more than before. So the schemas of
 earlier batches are kept for as long as the process lives, at first those of the records at both
 ends of the ranges: if the schema changes once in between, both are among them. A batch that meets
-another one reports it once it is folded (`cdc_assets.merge.plan.outcome.Unwritten`), and only then
-the schemas of all its records are read.
+another one reports it once it is folded (`cdc_assets.merge.plan.outcome.NeedsSchemas`), and only
+then the schemas of all its records are read.
 """
 
 from __future__ import annotations

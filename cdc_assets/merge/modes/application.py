@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.refusals import Refusing
-from cdc_assets.merge.apply.snapshot_properties import Outcome, Recorder
-from cdc_assets.merge.fold.context import Means, Pass
+from cdc_assets.merge.apply.snapshot_properties import BatchOutcome, Recorder
+from cdc_assets.merge.fold.context import BatchContext, Pass
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import BatchPlan
 
@@ -32,7 +32,7 @@ class Application:
     last: Pass
     parts: tuple[Part, ...]
     branch: Branch
-    means: Means
+    means: BatchContext
     changes_of: Callable[[Part], DataFrame]
     refusing: Refusing
     recorder: Recorder
@@ -47,6 +47,6 @@ class Application:
         """Columns that a change may leave alone."""
         return self.last.batch.changes.unset_able
 
-    def recorded(self, outcome: Outcome) -> Outcome:
+    def recorded(self, outcome: BatchOutcome) -> BatchOutcome:
         """Adds the content of the snapshot's properties, right before the last write."""
         return self.recorder.recorded(self.plan, outcome, self.parts)

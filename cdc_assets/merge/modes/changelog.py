@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from cdc_assets.merge.apply.changelog import ChangeLogTable
 from cdc_assets.merge.apply.identify import recordable
-from cdc_assets.merge.apply.snapshot_properties import Outcome
+from cdc_assets.merge.apply.snapshot_properties import BatchOutcome
 from cdc_assets.merge.fold.context import Pass, PlannedBatch
 from cdc_assets.merge.modes.application import Application
 from cdc_assets.merge.modes.mode import TableMode
@@ -32,11 +32,11 @@ class Changelog(TableMode):
         """Returns the whole: a truncate is a row, and older rows stay."""
         return (Part(),)
 
-    def applied(self, it: Application, outcome: Outcome) -> Outcome:
+    def applied(self, it: Application, outcome: BatchOutcome) -> BatchOutcome:
         """Writes a batch. Added columns stay empty: a recorded change does not change."""
         return self.apply(it, outcome)
 
-    def apply(self, it: Application, outcome: Outcome) -> Outcome:
+    def apply(self, it: Application, outcome: BatchOutcome) -> BatchOutcome:
         """Appends the changes that the table lacks, with the record of the batch.
 
         Args:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from cdc_assets.merge.apply.history import HistoryTable
 from cdc_assets.merge.apply.identify import recordable
-from cdc_assets.merge.apply.snapshot_properties import Outcome
+from cdc_assets.merge.apply.snapshot_properties import BatchOutcome
 from cdc_assets.merge.fold.context import PlannedBatch
 from cdc_assets.merge.fold.split_key_change import everywhere
 from cdc_assets.merge.modes.application import Application
@@ -30,7 +30,7 @@ class History(TableMode):
         """Returns all changes, with what tells repeats; no guard asks for aggregates."""
         return recordable(changes, batch.plan, batch.changes.unset_able)
 
-    def apply(self, it: Application, outcome: Outcome) -> Outcome:
+    def apply(self, it: Application, outcome: BatchOutcome) -> BatchOutcome:
         """Writes new versions and those that have changed, with the record of the batch.
 
         Args:

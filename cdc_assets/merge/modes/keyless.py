@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from cdc_assets.changes.position import without_offset
 from cdc_assets.formats.order import order_of
 from cdc_assets.merge.apply.multiset import CountedTable, events, highest_read, snapshot_start
-from cdc_assets.merge.apply.snapshot_properties import Outcome
+from cdc_assets.merge.apply.snapshot_properties import BatchOutcome
 from cdc_assets.merge.fold.context import Pass, PlannedBatch
 from cdc_assets.merge.modes.application import Application
 from cdc_assets.merge.modes.mode import TableMode
@@ -39,7 +39,7 @@ class Keyless(TableMode):
             read = highest_read(this.folded.frame)
         return (*found, Truncate(snapshot_start(read), None)) if read else found
 
-    def apply(self, it: Application, outcome: Outcome) -> Outcome:
+    def apply(self, it: Application, outcome: BatchOutcome) -> BatchOutcome:
         """Removes surplus rows and adds missing ones, with the record of the batch.
 
         Only what follows the last truncate is a part of it, as nothing before can leave a trace.
@@ -71,7 +71,7 @@ class Keyless(TableMode):
         return outcome
 
 
-def _may_repeat(it: Application, outcome: Outcome) -> bool:
+def _may_repeat(it: Application, outcome: BatchOutcome) -> bool:
     """Returns whether the table may have counted an event of the batch before."""
     before = it.plan.published
     highest = max(before.carried.applied.values(), default="") if before else ""

@@ -10,8 +10,8 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_assets.merge.apply.keyed import KeyedTable, Resolved
-from cdc_assets.merge.apply.snapshot_properties import Outcome
+from cdc_assets.merge.apply.keyed import KeyedTable, WholeChanges
+from cdc_assets.merge.apply.snapshot_properties import BatchOutcome
 from cdc_assets.merge.fold.context import PlannedBatch
 from cdc_assets.merge.fold.newest import newest_by_key
 from cdc_assets.merge.modes.application import Application
@@ -29,7 +29,7 @@ class Mirror(TableMode):
         plan, unset_able = batch.plan, batch.changes.unset_able
         return newest_by_key(changes, plan.schema.key, plan.numbers, unset_able, aggregates)
 
-    def apply(self, it: Application, outcome: Outcome) -> Outcome:
+    def apply(self, it: Application, outcome: BatchOutcome) -> BatchOutcome:
         """Writes the newest change of each key, with the record of the batch in the last write.
 
         Of each part, in this order:
@@ -83,7 +83,7 @@ def _truncate(it: Application, part: Part) -> None:
             it.branch.truncate(part.truncate, keep_deleted=it.plan.soft)
 
 
-def _applied(it: Application, part: Part, resolved: Resolved) -> DataFrame:
+def _applied(it: Application, part: Part, resolved: WholeChanges) -> DataFrame:
     """Returns all changes of the keys that the last part writes."""
     changes = it.changes_of(part)
     kept = resolved.final.select(F.col("key").alias("kept"))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 
-from cdc_assets.merge.apply.snapshot_properties import Outcome
+from cdc_assets.merge.apply.snapshot_properties import BatchOutcome
 from cdc_assets.merge.fold.context import Pass, PlannedBatch
 from cdc_assets.merge.modes.application import Application
 from cdc_assets.merge.plan.parts import Part, Truncate, split
@@ -55,7 +55,7 @@ class TableMode(ABC):
                 found = (*found, *this.batch.changes.truncates(this.knowledge))
         return found
 
-    def applied(self, it: Application, outcome: Outcome) -> Outcome:
+    def applied(self, it: Application, outcome: BatchOutcome) -> BatchOutcome:
         """Writes a batch to its branch; the last write carries the snapshot's properties.
 
         Args:
@@ -76,5 +76,5 @@ class TableMode(ABC):
         return self.apply(it, outcome)
 
     @abstractmethod
-    def apply(self, it: Application, outcome: Outcome) -> Outcome:
+    def apply(self, it: Application, outcome: BatchOutcome) -> BatchOutcome:
         """Writes a batch, once added columns are filled; see `applied`."""

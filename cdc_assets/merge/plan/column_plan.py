@@ -30,8 +30,8 @@ from cdc_assets.schema.table_changes import (
     Added,
     Change,
     EvolutionPlan,
-    LeftOut,
-    Renamed,
+    LeftOutColumn,
+    RenamedColumn,
     Replaced,
     evolved,
 )
@@ -98,7 +98,7 @@ def plan_columns(
     steps = _column_steps(after, actual, stored, [*renamed.items(), *renames.items()])
     there = () if columns is None else tuple(c.name for c in columns if c.name in dropped)
     ended = (DropColumns(there),) if there else ()
-    left = tuple(each.name for each in changes if isinstance(each, LeftOut))
+    left = tuple(each.name for each in changes if isinstance(each, LeftOutColumn))
     out = (LeaveOut(left),) if left else ()
     return ColumnPlan((*ended, *out, *steps), after, made)
 
@@ -116,7 +116,7 @@ def _half_renamed(stored: TableSchema, actual: Mapping[str, object]) -> dict[str
 
 def _renames(changes: Iterable[Change]) -> Iterator[tuple[str, str]]:
     for each in changes:
-        if isinstance(each, Renamed) and each.was != each.column.name:
+        if isinstance(each, RenamedColumn) and each.was != each.column.name:
             yield each.was, each.column.name
 
 
@@ -127,7 +127,7 @@ def _ours(
     arriving: Mapping[str, Column],
 ) -> Iterator[Column]:
     """Yields the columns that are described from now on: not foreign ones that no record has."""
-    new = {c.column.name for c in changes if isinstance(c, Added | Replaced | Renamed)}
+    new = {c.column.name for c in changes if isinstance(c, Added | Replaced | RenamedColumn)}
     known = new | set(stored.names)
     for each in table.columns:
         if each.name in known:

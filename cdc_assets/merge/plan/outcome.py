@@ -28,12 +28,12 @@ class Requeued:
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class NothingNew:
     """There is nothing more that may be merged now."""
 
 
 @dataclass(frozen=True, slots=True)
-class Longer:
+class NeedsLongerBatch:
     """The batch is cut short: the rest of something that it holds may follow its end.
 
     Attributes:
@@ -46,7 +46,7 @@ class Longer:
 
 
 @dataclass(frozen=True, slots=True)
-class Wider:
+class NeedsColumns:
     """Records without a schema have columns unknown to the plan; the next plan knows them."""
 
     case: ClassVar = "records have a column that the table lacks"
@@ -54,7 +54,7 @@ class Wider:
 
 
 @dataclass(frozen=True, slots=True)
-class Lacking:
+class MissesColumns:
     """Records without a schema lack columns; the next plan takes account of that."""
 
     case: ClassVar = "records lack a column that the table has"
@@ -62,7 +62,7 @@ class Lacking:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class NeedsDdl:
     """The table's records include statements on it; the next plan knows their effects.
 
     Attributes:
@@ -74,14 +74,14 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Unwritten:
+class NeedsSchemas:
     """Records have schemas unknown to the plan; the next plan has looked for all of them."""
 
     case: ClassVar = "a record has a schema that was not planned for"
 
 
 @dataclass(frozen=True, slots=True)
-class Mixed:
+class NeedsAllSchemas:
     """Records of the topic name other tables; the next try reads only the table's own."""
 
     case: ClassVar = "a record names another table"
@@ -94,7 +94,7 @@ class Conflict:
     error: ConflictError
 
 
-Unlike = Wider | Lacking | Told | Unwritten | Mixed
+Replan = NeedsColumns | MissesColumns | NeedsDdl | NeedsSchemas | NeedsAllSchemas
 """The records hold something that the plan did not know; ``case`` says what, in words."""
 
-Outcome = Merged | Requeued | Waiting | Nothing | Longer | Unlike | Conflict
+Outcome = Merged | Requeued | Waiting | NothingNew | NeedsLongerBatch | Replan | Conflict

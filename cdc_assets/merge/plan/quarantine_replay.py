@@ -12,7 +12,7 @@ from cdc_assets.merge.plan.plan import BatchPlan
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Kept:
+class QuarantinedRecord:
     """One record in quarantine.
 
     Attributes:
@@ -25,7 +25,7 @@ class Kept:
     topic_id: str = ""
 
 
-class Place(Enum):
+class QuarantinePlace(Enum):
     """The place of a record in quarantine, as seen from a table's publish."""
 
     MISSING = auto()
@@ -41,7 +41,7 @@ class Place(Enum):
     """Of another topic than the present one, if only of the same name."""
 
 
-def place_of(kept: Kept, plan: BatchPlan, missing: Missing | None) -> Place:
+def place_of(kept: QuarantinedRecord, plan: BatchPlan, missing: Missing | None) -> QuarantinePlace:
     """Returns the place of a record.
 
     Args:
@@ -50,17 +50,19 @@ def place_of(kept: Kept, plan: BatchPlan, missing: Missing | None) -> Place:
         missing: what the table lacks then, as `Carried.missing` says.
     """
     if kept.at.topic != plan.entry.topic or kept.topic_id not in {"", plan.identity.topic_id}:
-        return Place.FOREIGN
+        return QuarantinePlace.FOREIGN
     if kept.at.offset >= plan.end.get(kept.at.partition):
-        return Place.UNREAD
+        return QuarantinePlace.UNREAD
     if kept.at.offset < plan.beginning.get(kept.at.partition):
-        return Place.BEFORE
-    return Place.MISSING if missing is None or kept.at in missing else Place.MERGED
+        return QuarantinePlace.BEFORE
+    return (
+        QuarantinePlace.MISSING if missing is None or kept.at in missing else QuarantinePlace.MERGED
+    )
 
 
-def count_held(kept: Iterable[Kept], plan: BatchPlan, missing: Missing | None) -> int:
+def count_held(kept: Iterable[QuarantinedRecord], plan: BatchPlan, missing: Missing | None) -> int:
     """Returns how many records lie in quarantine for good; arguments as of `place_of`."""
-    held = {Place.MISSING, Place.FOREIGN}
+    held = {QuarantinePlace.MISSING, QuarantinePlace.FOREIGN}
     return len({each for each in kept if place_of(each, plan, missing) in held})
 
 
@@ -97,7 +99,10 @@ class Requeue:
 
     @classmethod
     def of(
-        cls, kept: Iterable[Kept], wanted: Collection[Coordinate] | None, plan: BatchPlan
+        cls,
+        kept: Iterable[QuarantinedRecord],
+        wanted: Collection[Coordinate] | None,
+        plan: BatchPlan,
     ) -> Requeue:
         """Sorts the records.
 
@@ -110,16 +115,18 @@ class Requeue:
         """
         places = {each: place_of(each, plan, plan.missing) for each in kept}
 
-        def those(place: Place) -> tuple[Coordinate, ...]:
+        def those(place: QuarantinePlace) -> tuple[Coordinate, ...]:
             mine = {each.at for each, found in places.items() if found is place}
             return tuple(sorted(at for at in mine if wanted is None or at in wanted))
 
         return cls(
-            taken=those(Place.MISSING),
-            merged=those(Place.MERGED),
-            before=those(Place.BEFORE),
-            unread=those(Place.UNREAD),
-            foreign=those(Place.FOREIGN),
-            missing=Missing.of(each.at for each, at in places.items() if at is Place.MISSING),
-            foreigners=sum(at is Place.FOREIGN for at in places.values()),
+            taken=those(QuarantinePlace.MISSING),
+            merged=those(QuarantinePlace.MERGED),
+            before=those(QuarantinePlace.BEFORE),
+            unread=those(QuarantinePlace.UNREAD),
+            foreign=those(QuarantinePlace.FOREIGN),
+            missing=Missing.of(
+                each.at for each, at in places.items() if at is QuarantinePlace.MISSING
+            ),
+            foreigners=sum(at is QuarantinePlace.FOREIGN for at in places.values()),
         )

@@ -14,7 +14,7 @@ _GROWTH = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class TailRequest:
     """Records after the committed offsets, within an hour; None for no limit.
 
     ``last`` is the batch before in this hour.
@@ -25,7 +25,7 @@ class Tail:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class ReplayRequest:
     """Offsets that were merged before; ``window`` is their hour."""
 
     ranges: tuple[OffsetRange, ...]
@@ -62,7 +62,7 @@ class Request:
 
     entry: TableEntry
     run_id: str
-    work: Tail | Again | Quarantined
+    work: TailRequest | ReplayRequest | Quarantined
     limits: int = 1
     columns: tuple[UnknownColumn, ...] = ()
     lacking: tuple[str, ...] = ()
@@ -111,6 +111,6 @@ class Request:
         """Returns the request for a try after another writer has published."""
         return replace(self, tries=self.tries + 1, told=None)
 
-    def for_work(self, work: Tail | Again) -> Request:
+    def for_work(self, work: TailRequest | ReplayRequest) -> Request:
         """Returns a request for other work of the same run, with nothing found out yet."""
         return Request(self.entry, self.run_id, work)

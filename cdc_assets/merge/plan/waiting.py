@@ -18,7 +18,7 @@ from cdc_assets.config.batch import TransactionsConfig
 from cdc_assets.errors import CutShortError
 from cdc_assets.log.boundaries import Aligned
 from cdc_assets.log.kafka import KafkaLog
-from cdc_assets.log.resent import Newest
+from cdc_assets.log.resent import TransactionState
 from cdc_assets.log.transactions import TransactionLog
 from cdc_assets.log.unfinished import Unfinished
 from cdc_assets.log.values import Watermarks
@@ -106,11 +106,11 @@ class Patience:
         """
         seen = self._metadata(transactions)
         holds, unfinished = transactions.newest_of(ranges, log_end, newest)
-        if holds is Newest.WHOLE or unfinished is None or self.gives_up(unfinished):
+        if holds is TransactionState.WHOLE or unfinished is None or self.gives_up(unfinished):
             return
         waiting = self._waiting(unfinished, transactions, ranges, (log_end, seen))
         reason = f"the connector sends records again after a restart, and {waiting.reason}"
-        raise UnfinishedError(replace(waiting, reason=reason), is_cut=holds is Newest.CUT)
+        raise UnfinishedError(replace(waiting, reason=reason), is_cut=holds is TransactionState.CUT)
 
     def gives_up(self, unfinished: Unfinished) -> bool:
         """Returns whether a part of this transaction is to be published."""

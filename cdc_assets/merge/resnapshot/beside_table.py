@@ -44,7 +44,7 @@ from cdc_assets.merge.verifying.canonical import digest, of_told
 from cdc_assets.merge.verifying.putting import Lakes
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Comparison, Key
-from cdc_assets.schema.silent import Look
+from cdc_assets.schema.silent import CatalogLook
 from cdc_assets.schema.types import TableSchema
 
 _RECENT: Final = timedelta(hours=1)
@@ -117,7 +117,7 @@ class BesideTable:
 
     # ── publishes ────────────────────────────────────────────────────────────────────────
 
-    def begin(self, old: TableState, at_source: ColumnsOfSource, look: Look | None) -> None:
+    def begin(self, old: TableState, at_source: ColumnsOfSource, look: CatalogLook | None) -> None:
         """Makes it, if it is not there, and publishes where it begins.
 
         Args:
@@ -252,7 +252,7 @@ class BesideTable:
         branch.publish()
         self._state = self._look()
 
-    def _remember(self, old: TableState, look: Look | None, *, goes_on: bool) -> None:
+    def _remember(self, old: TableState, look: CatalogLook | None, *, goes_on: bool) -> None:
         """Remembers which source table the old rows are from: the log may hold changes of another.
 
         Where one of them ends is a position like those that the old one has applied.

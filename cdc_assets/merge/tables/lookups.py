@@ -50,7 +50,7 @@ def _others(plan: BatchPlan) -> Iterator[tuple[str, Expression]]:
             yield each.name, there
 
 
-class Known:
+class KeyLookups:
     """Look-ups by key, for one batch.
 
     Args:

@@ -34,7 +34,7 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class UpkeepTable:
     """A table to look after; ``owner`` is the source table whose side table it is, if it is one."""
 
     name: LakeName
@@ -60,16 +60,16 @@ class NeedsReader:
     ) -> None:
         self._entries, self._lake, self._limits, self._clock = entries, lake, limits, clock
 
-    def tables(self) -> Iterator[Table]:
+    def tables(self) -> Iterator[UpkeepTable]:
         """Yields the lake table and the side tables that there may be."""
         target = self._entries[0].target
-        yield Table(target, None)
+        yield UpkeepTable(target, None)
         for entry in self._entries:
             marks = self._lake.side_marks(target, entry.shard_value)
             names = (side_of(entry.stem, mark) for mark in (None, *marks))
-            yield from (Table(name, entry) for name in dict.fromkeys(names))
+            yield from (UpkeepTable(name, entry) for name in dict.fromkeys(names))
 
-    def of(self, table: Table) -> Needs | None:
+    def of(self, table: UpkeepTable) -> Needs | None:
         """Returns the needs of a table; None if there is no such table."""
         figures = self._lake.figures(table.name, OWN_BRANCH, self._named(table))
         if figures is None:
@@ -78,7 +78,7 @@ class NeedsReader:
         gone = expirable(figures.history, limits, now)
         return Needs(table.name, figures, tasks(figures, limits, now), gone, limits)
 
-    def _named(self, table: Table) -> tuple[int, ...]:
+    def _named(self, table: UpkeepTable) -> tuple[int, ...]:
         """Returns the snapshots of a side table that the publishes which are left name."""
         owner = table.owner
         if owner is None:

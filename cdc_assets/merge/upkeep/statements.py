@@ -20,7 +20,7 @@ _TRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class UpkeepStep:
     """One completed step.
 
     Attributes:
@@ -38,7 +38,7 @@ class Done:
     left: str = ""
 
 
-class Statements:
+class UpkeepStatements:
     """Sends statements, with the deadlines of a batch's.
 
     Args:
@@ -49,7 +49,7 @@ class Statements:
     def __init__(self, session: Callable[[], SparkSession], deadlines: Limits) -> None:
         self._session, self._deadlines = session, deadlines
 
-    def run(self, name: LakeName, task: Task, statement: str) -> Done:
+    def run(self, name: LakeName, task: Task, statement: str) -> UpkeepStep:
         """Runs one statement, again if another writer came first.
 
         Raises:
@@ -66,7 +66,7 @@ class Statements:
                 if tries == _TRIES:
                     raise
                 continue
-            return Done(name, task, time.monotonic() - begun, _counts(rows))
+            return UpkeepStep(name, task, time.monotonic() - begun, _counts(rows))
         raise AssertionError  # pragma: no cover - the last try returns or raises
 
     def _spark(self) -> SparkSession:

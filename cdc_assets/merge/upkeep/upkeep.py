@@ -22,14 +22,14 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.maintenance import MaintenanceConfig
 from cdc_assets.errors import CdcError, TransientError, UnreachableError
 from cdc_assets.lake import Lake
-from cdc_assets.lake.place import Place
+from cdc_assets.lake.place import TablePlace
 from cdc_assets.lake.pointers import Recent
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.deadline import Limits
 from cdc_assets.merge.upkeep.compaction import rewrite_options
-from cdc_assets.merge.upkeep.needs import Needs, NeedsReader, Table
-from cdc_assets.merge.upkeep.statements import Done, Statements
+from cdc_assets.merge.upkeep.needs import Needs, NeedsReader, UpkeepTable
+from cdc_assets.merge.upkeep.statements import UpkeepStatements, UpkeepStep
 from cdc_assets.naming import some_of
 from cdc_assets.registry import TableEntry
 
@@ -75,7 +75,7 @@ class Upkeep:
         self._catalog = config.lake.catalog.name
         source = config.source(entries[0].table.source)
         deadlines = Limits(source.batch.statement_seconds, source.batch.table_seconds)
-        self._statements = Statements(session, deadlines)
+        self._statements = UpkeepStatements(session, deadlines)
         self._is_silent = False  # a statement had no answer: the session may be lost
         self.said: MaintenanceConfig = source.upkeep(entries[0].table)
         self._reader = NeedsReader(entries, lake, self.said.thresholds, clock)
@@ -91,7 +91,7 @@ class Upkeep:
 
     def carry_out(
         self, *, orphans: bool, is_over: IsOver = lambda: False, turn: int = 0
-    ) -> Iterator[Done]:
+    ) -> Iterator[UpkeepStep]:
         """Carries out the needed steps; yields each when it is done.
 
         The tables take turns, with a step each. A task that fails ends that task alone, unless a
@@ -140,7 +140,7 @@ class Upkeep:
                 _FILES_LOOKED_AT.keep(key, files)
             return
         try:
-            needs = self._reader.of(Table(self._entries[0].target, None))
+            needs = self._reader.of(UpkeepTable(self._entries[0].target, None))
             if needs is not None and needs.figures.tiny >= self.said.tiny_files:
                 for done in islice(self._compacted(needs, Tier.TINY), 1):
                     _log.info("%s", done)
@@ -151,7 +151,7 @@ class Upkeep:
             _log.warning("%s: its files were not put together: %s", self._entries[0].target, why)
         _FILES_LOOKED_AT.keep(key, files)
 
-    def compact(self) -> Iterator[Done]:
+    def compact(self) -> Iterator[UpkeepStep]:
         """Combines all small files, and rewrites all files with deleted rows; yields each commit.
 
         The thresholds do not count. Files are combined until a commit makes no progress.
@@ -166,8 +166,8 @@ class Upkeep:
                 yield from self._compacted(replace(needs, limits=everything), Tier.SMALL)
 
     def _steps(
-        self, table: Table, orphans: bool, round_: int, failed: list[CdcError]
-    ) -> Iterator[Done]:
+        self, table: UpkeepTable, orphans: bool, round_: int, failed: list[CdcError]
+    ) -> Iterator[UpkeepStep]:
         """Carries out the steps of one table; adds the error of each task that fails.
 
         It looks at a side table late: upkeep of the lake table reduces its needs.
@@ -193,7 +193,7 @@ class Upkeep:
             if self._is_silent:
                 return
 
-    def _carried_out(self, needs: Needs, task: Task) -> Iterator[Done]:
+    def _carried_out(self, needs: Needs, task: Task) -> Iterator[UpkeepStep]:
         match task:
             case Task.EXPIRE:
                 for begin in range(0, len(needs.expirable), _EXPIRED_AT_ONCE):
@@ -213,7 +213,7 @@ class Upkeep:
             case Task.REMOVE_ORPHANS:
                 place = self._lake.place(needs.name)
                 if place is not None and place.foreign:
-                    yield Done(needs.name, task, 0.0, {}, _not_alone(place))
+                    yield UpkeepStep(needs.name, task, 0.0, {}, _not_alone(place))
                 elif place is not None:
                     before = self._clock() - timedelta(days=self.said.orphan_days)
                     statement = sql.remove_orphans(
@@ -227,7 +227,7 @@ class Upkeep:
             case unexpected:
                 assert_never(unexpected)
 
-    def _compacted(self, needs: Needs, tier: Tier) -> Iterator[Done]:
+    def _compacted(self, needs: Needs, tier: Tier) -> Iterator[UpkeepStep]:
         """Combines a few files with each commit, until there is nothing left to combine.
 
         As files grow, fewer of them are taken. It ends, too, if a commit has made no progress.
@@ -248,7 +248,7 @@ class Upkeep:
                 return
 
 
-def _not_alone(place: Place) -> str:
+def _not_alone(place: TablePlace) -> str:
     """Describes why nothing is removed where another table's files would be taken for orphans."""
     some = some_of(place.foreign, _NAMED)
     return (

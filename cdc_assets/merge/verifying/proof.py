@@ -24,7 +24,7 @@ from cdc_assets.merge.intake.unlogged_changes import look_at
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.registry import TableEntry
-from cdc_assets.schema.silent import Look
+from cdc_assets.schema.silent import CatalogLook
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Proof:
 
     entry: TableEntry
     before: AtSource
-    look: Look | None
+    look: CatalogLook | None
 
     @classmethod
     def begun(cls, lake: Lake, source: SourceConfig, entry: TableEntry) -> Proof:

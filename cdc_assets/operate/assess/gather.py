@@ -19,8 +19,7 @@ from cdc_assets.databases.mysql.server import read_server as read_binlog_server
 from cdc_assets.databases.postgres.server import Odd, Server, odd_values, read_server
 from cdc_assets.databases.postgres.table import CatalogTable as PostgresTable
 from cdc_assets.errors import CdcError, UnreachableError
-from cdc_assets.log.connect import Connector as KnownConnector
-from cdc_assets.log.connect import ConnectRest, connect_of
+from cdc_assets.log.connect import ConnectRest, RunningConnector, connect_of
 from cdc_assets.operate.assess.connector import Connector, configured_as
 from cdc_assets.operate.assess.database import Clock
 from cdc_assets.operate.assess.encoding import encoding_of
@@ -325,7 +324,7 @@ def _unreadable(server: object, connector: Connector | None, entry: TableEntry) 
     return user if is_refused else ""
 
 
-def _connector(known: KnownConnector, settings: Mapping[str, str]) -> Connector:
+def _connector(known: RunningConnector, settings: Mapping[str, str]) -> Connector:
     bad = ", ".join(part.words for part in known.down)
     return Connector(known.name, bad or ("" if known.is_up else "it has no task"), settings)
 

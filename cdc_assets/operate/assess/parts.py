@@ -72,7 +72,7 @@ class SparkFacts:
     iceberg: str
     reads_kafka: bool
     no_drivers: frozenset[str] = frozenset()
-    decoder: decode.Found = decode.Found.SAME
+    decoder: decode.JarMatch = decode.JarMatch.SAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def judge_spark(at: Place, spark: SparkFacts, needed: Needed) -> Iterator[Findin
     if not spark.reads_kafka:
         problem = "Spark is without its reader of Kafka"
         yield no("spark", at, problem, nothing, f"add spark-sql-kafka-0-10; {_REMEDY}")
-    if spark.decoder is not decode.Found.SAME:
+    if spark.decoder is not decode.JarMatch.SAME:
         yield no("spark", at, spark.decoder.value, nothing, spark_jar.REMEDY)
     if needed.driver is not None and needed.driver.name in spark.no_drivers:
         problem = f"Spark is without the JDBC driver of the database ({needed.driver.name})"
@@ -187,7 +187,7 @@ def look_at_spark(
     return facts, Clock.of("Spark", now, before, clock())
 
 
-def _decoder(spark: SparkSession) -> decode.Found:
+def _decoder(spark: SparkSession) -> decode.JarMatch:
     from cdc_assets.merge.statements.failures import translated
 
     with translated("look for our jar", "Spark"):

@@ -34,16 +34,16 @@ from cdc_assets.merge.intake.planning import Extent, Pending
 from cdc_assets.merge.intake.preparation import Preparation
 from cdc_assets.merge.intake.read import WITH_HEADERS, read_ranges
 from cdc_assets.merge.intake.same_table import break_of
-from cdc_assets.merge.intake.source_facts import Asked
+from cdc_assets.merge.intake.source_facts import SourceAnswers
 from cdc_assets.merge.intake.writer_schemas import Schemas, WrittenSchemas
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
-from cdc_assets.merge.tables.lookups import Known
+from cdc_assets.merge.tables.lookups import KeyLookups
 from cdc_assets.merge.tables.side_table import SideTable
 from cdc_assets.merge.tables.tombstones import Tombstones
 from cdc_assets.operations.session import TableSession
-from cdc_assets.schema.history import Break, History
+from cdc_assets.schema.history import Break, StatementHistory
 from cdc_assets.schema.silent import SilentChange, SilentPolicy, remembered, without
 
 
@@ -172,10 +172,10 @@ class RestartDesk:
         catalog = self._config.lake.catalog.name
         return Preparation(self._session.spark, catalog, types, tables, fmt, written)
 
-    def _known(self, plan: BatchPlan) -> Known:
+    def _known(self, plan: BatchPlan) -> KeyLookups:
         spark, catalog = self._session.spark(), self._config.lake.catalog.name
         side = SideTable(spark, catalog, self._lake, plan.entry.stem, plan.published)
-        return Known(spark, catalog, plan, (), Tombstones(side, plan.schema))
+        return KeyLookups(spark, catalog, plan, (), Tombstones(side, plan.schema))
 
     def another_table(self) -> Break | None:
         """Returns why the source's table is not that of the lake's rows; None if it is.
@@ -236,20 +236,20 @@ class RestartDesk:
         pending = self._planner.tail(self._entry, Extent(), "accept-restart")
         return pending.plan if isinstance(pending, Pending) else None
 
-    def _asked(self, plan: BatchPlan) -> Asked:
+    def _asked(self, plan: BatchPlan) -> SourceAnswers:
         fmt = self._planner.format(plan.entry)
         stored = AtSource.of(plan.state, plan.entry.shard_value).history
         if fmt.tells_statements:
             where = statements_among(BatchDecoder(self._raw(plan), plan, fmt), plan.snapshot_starts)
             told = read_statements(self._log, fmt, plan.layout.scheme, where)
             topic = plan.identity.topic_id
-            known = stored if stored and stored.topic == topic else History(topic=topic)
+            known = stored if stored and stored.topic == topic else StatementHistory(topic=topic)
             told = statements_on(plan.entry, told)
             known = known.with_numbers(plan.schema) if told else known
             history = after_statements(known, plan.entry, told, is_empty=plan.is_empty)
         else:
             history = Histories(self._log).of(plan.entry, fmt, plan.layout.scheme, stored)
-        return Asked(self._config.source(plan.entry.table.source), history)
+        return SourceAnswers(self._config.source(plan.entry.table.source), history)
 
     def accept(self, found: Acceptable) -> None:
         """Records the permission; the next batches are merged across this restart."""

@@ -13,7 +13,7 @@ from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.operations.rewind.history import TableHistory
 
 if TYPE_CHECKING:
-    from cdc_assets.lake.past import Kept
+    from cdc_assets.lake.past import KeptPublish
 
 _OFFSETS: Final = re.compile(r"\d{1,9}:\d{1,18}(,\d{1,9}:\d{1,18})*")
 _SNAPSHOT: Final = re.compile(r"\d{1,19}")
@@ -50,7 +50,7 @@ class Chosen:
     """
 
     snapshot: int
-    publish: Kept
+    publish: KeptPublish
     by: str
 
 
@@ -141,7 +141,7 @@ def _of_offsets(history: TableHistory, wanted: OffsetVector) -> Chosen:
     raise _nothing(history, f"no publish is kept that does not pass {wanted.to_json()}")
 
 
-def _candidates(history: TableHistory, *, all_shards: bool) -> Sequence[Kept]:
+def _candidates(history: TableHistory, *, all_shards: bool) -> Sequence[KeptPublish]:
     """Returns the publishes of ``main``, newest first."""
     mine = history.entry.shard_value
     return [each for each in history.past.line if all_shards or each.published.shard == mine]

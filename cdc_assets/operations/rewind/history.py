@@ -23,7 +23,7 @@ from cdc_assets.operate.discovery import replicated
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
-    from cdc_assets.lake.past import Kept, Past
+    from cdc_assets.lake.past import KeptPublish, Past
     from cdc_assets.lake.properties import Published
     from cdc_assets.lake.side import SideState
     from cdc_assets.log.values import TopicIdentity, Watermarks
@@ -277,7 +277,7 @@ class TableHistory:
             found += [self._line(each, tag) for each in mine]
         return tuple(found[: 2 * limit])
 
-    def obstacle(self, snapshot: int, publish: Kept, *, all_shards: bool = False) -> str:
+    def obstacle(self, snapshot: int, publish: KeptPublish, *, all_shards: bool = False) -> str:
         """Says why the table cannot be rewound to a snapshot; empty if it can.
 
         Args:
@@ -301,7 +301,7 @@ class TableHistory:
                 return why if len(self.facts) == 1 else f"{facts.entry.table}: {why}"
         return ""
 
-    def of_mine(self, publish: Kept) -> Published | None:
+    def of_mine(self, publish: KeptPublish) -> Published | None:
         """Returns a publish's properties of this table."""
         return publish.published.of_shard(self.entry.shard_value)
 
@@ -326,10 +326,10 @@ class TableHistory:
             f"{', '.join(moved)}), and would go back with it; with --all-shards they do"
         )
 
-    def _is_mine(self, each: Kept) -> bool:
+    def _is_mine(self, each: KeptPublish) -> bool:
         return each.published.shard == self.entry.shard_value
 
-    def _line(self, each: Kept, tag: str) -> PublishLine:
+    def _line(self, each: KeptPublish, tag: str) -> PublishLine:
         why = self.obstacle(each.snapshot, each)
         standing = Standing.BARRED if why else Standing.REACHABLE
         if not tag and self.past.is_at(each.snapshot):

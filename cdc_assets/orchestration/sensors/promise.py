@@ -35,7 +35,7 @@ from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.operate.slo import slo_target
 from cdc_assets.operate.states import held_words
 from cdc_assets.operate.survey import Survey, TableSurvey, survey
-from cdc_assets.orchestration.checks import Verdict, drifts_of, verdicts
+from cdc_assets.orchestration.checks import CheckVerdict, drifts_of, verdicts
 from cdc_assets.orchestration.keys import CHECK_OFFSETS, CHECKS, named, table_key
 from cdc_assets.orchestration.metadata import (
     Lag,
@@ -142,7 +142,7 @@ def _observation(config: ReplicationConfig, news: DropNews) -> dg.AssetObservati
     return dg.AssetObservation(table_key(config, news.entry), description=news.words)
 
 
-def _notices(verdict: Verdict, memory: Memory, now: datetime) -> Iterator[dg.AssetObservation]:
+def _notices(verdict: CheckVerdict, memory: Memory, now: datetime) -> Iterator[dg.AssetObservation]:
     """Yields a notice for the table's page once, as soon as it arises, and once when it is over."""
     name = f"{verdict.asset.to_user_string()}:notice:{verdict.check}"
     if verdict.notice and name not in memory.checks:
@@ -171,7 +171,7 @@ def has_time_for(most: timedelta) -> Callable[[], bool]:
 
 
 def is_news(
-    verdict: Verdict,
+    verdict: CheckVerdict,
     memory: Memory,
     now: datetime,
     *,

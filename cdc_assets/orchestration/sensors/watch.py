@@ -17,7 +17,7 @@ from typing import Final
 
 import dagster as dg
 
-from cdc_assets.changes.alerting import Finding, Kind
+from cdc_assets.changes.alerting import AlertFinding, AlertKind
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError, TransientError, UnreachableError, message_of
 from cdc_assets.operate.alerts import AlertBook, News, Told, tell
@@ -39,7 +39,7 @@ _BEFORE: Final = 10
 
 Outcome = tuple[bool | None, str]
 
-_KINDS: Final = {CHECK_OFFSETS: Kind.OFFSETS_GAP, CHECK_MATCHES: Kind.ROWS_DIFFER}
+_KINDS: Final = {CHECK_OFFSETS: AlertKind.OFFSETS_GAP, CHECK_MATCHES: AlertKind.ROWS_DIFFER}
 
 
 def watch_sensor(
@@ -207,12 +207,12 @@ def _count(said: Mapping[str, object], name: str) -> bool | None:
     return count > 0 if isinstance(count, int) else None
 
 
-def _blind(error: Exception) -> Finding:
+def _blind(error: Exception) -> AlertFinding:
     """Returns the finding that nothing can be looked at, at once unless it may pass by itself."""
     if isinstance(error, CdcError):
         return of_problem(error)
     words = f"watch failed: {message_of(error)} → cdc-assets status"
-    return Finding(Kind.CANNOT_LOOK, ALL, THE_LOOK, words, timedelta())
+    return AlertFinding(AlertKind.CANNOT_LOOK, ALL, THE_LOOK, words, timedelta())
 
 
 def _judges_nothing(*_: object) -> bool:

@@ -22,7 +22,7 @@ from cdc_assets.formats.debezium.dialects.cloudevents import attribute
 from cdc_assets.formats.debezium.dialects.documents import DOCUMENT, ID
 from cdc_assets.formats.debezium.records.enveloped import EnvelopedRecords
 from cdc_assets.formats.debezium.records.flat import FlatRecords
-from cdc_assets.formats.debezium.records.records import Records, rejection
+from cdc_assets.formats.debezium.records.records import DialectRecords, rejection
 from cdc_assets.formats.debezium.records.schemas import AroundValue, InData
 from cdc_assets.formats.envelope import Envelope, Image, no_names, nothing_left_out
 from cdc_assets.formats.order import Order
@@ -30,7 +30,7 @@ from cdc_assets.formats.record_json import PAYLOAD, is_nothing
 from cdc_assets.formats.spec import TOMBSTONE, ReadSpec, wire_struct
 
 
-def records_of(dialect: str, placeholder: str, added: AddedFields) -> Records:
+def records_of(dialect: str, placeholder: str, added: AddedFields) -> DialectRecords:
     """Returns the reader for records of a table's dialect.
 
     Args:

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructField, StructType
 
 from cdc_assets.formats.debezium import envelope as common
 from cdc_assets.formats.debezium.records.keys import record_key
-from cdc_assets.formats.debezium.records.records import Records, rejection
+from cdc_assets.formats.debezium.records.records import DialectRecords, rejection
 from cdc_assets.formats.debezium.records.schemas import Schemas
 from cdc_assets.formats.envelope import Envelope, Image
 from cdc_assets.formats.order import Order
@@ -19,7 +19,7 @@ from cdc_assets.formats.spec import TOMBSTONE, ReadSpec, wire_struct
 _NO_OP = "not a Debezium envelope: it has no op"
 
 
-class EnvelopedRecords(Records):
+class EnvelopedRecords(DialectRecords):
     """``{"before": {…}, "after": {…}, "source": {…}, "op": …}``.
 
     Args:

@@ -15,7 +15,7 @@ from cdc_assets.formats.debezium.added_fields import DELETED, NEEDED, AddedField
 from cdc_assets.formats.debezium.dialects.flat import DOCUMENT_ID, is_document
 from cdc_assets.formats.debezium.named import FIELDS
 from cdc_assets.formats.debezium.records.keys import record_key
-from cdc_assets.formats.debezium.records.records import Records, rejection
+from cdc_assets.formats.debezium.records.records import DialectRecords, rejection
 from cdc_assets.formats.debezium.records.schemas import Schemas
 from cdc_assets.formats.envelope import Envelope, Image, no_names, no_text
 from cdc_assets.formats.order import Order
@@ -27,7 +27,7 @@ _ALWAYS: Final = frozenset({"ts_ms", "ts_us", "snapshot", *FIELDS})
 _NO_OP: Final = "not a row, or one of which __deleted says neither true nor false"
 
 
-class FlatRecords(Records):
+class FlatRecords(DialectRecords):
     """``{"id": 1, …, "__deleted": "false", "__op": "c", "__source_lsn": 7, …}``.
 
     Args:

@@ -26,7 +26,7 @@ from cdc_assets.formats.spec import ROW_OPS, ReadSpec
 _NO_SCHEMA: Final = "it has no schema, and other columns than the table"
 
 
-class Records(ABC):
+class DialectRecords(ABC):
     """The records of one dialect.
 
     Args:

@@ -18,8 +18,8 @@ from cdc_assets.changes.restarts import (
     COMMIT_NUMBERS,
     SKEW_MS,
     Commit,
+    MergedState,
     Restart,
-    Seen,
 )
 from cdc_assets.formats.order import NUMBERS
 
@@ -42,7 +42,7 @@ class Before(NamedTuple):
     is_overtaken: Expression
 
 
-class Known:
+class KnownBefore:
     """Facts from before the batch, by partition, as columns of a record.
 
     They are in arrays, which generated code gets by reference: they differ between batches, and
@@ -50,7 +50,7 @@ class Known:
     """
 
     def __init__(
-        self, partitions: int, scheme: Scheme, seen: Seen, pending: Mapping[int, Restart]
+        self, partitions: int, scheme: Scheme, seen: MergedState, pending: Mapping[int, Restart]
     ) -> None:
         self._size = partitions
         self._seen = seen
@@ -139,7 +139,7 @@ class Known:
         return F.struct(*(F.lit(number).cast("bigint").alias(name) for name, number in named))
 
 
-def in_order(placed: DataFrame, known: Known) -> DataFrame:
+def in_order(placed: DataFrame, known: KnownBefore) -> DataFrame:
     """Finds, by partition, the first witness, and where an accepted restart begins.
 
     Args:

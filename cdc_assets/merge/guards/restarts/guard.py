@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from cdc_assets.formats.order import Epochs
 from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.fold.context import Pass, PlannedBatch
-from cdc_assets.merge.guards.guard import Again, Guard, Setting
+from cdc_assets.merge.guards.guard import Guard, Refold, Setting
 from cdc_assets.merge.guards.restarts.overtaken import looked_at
 from cdc_assets.merge.guards.restarts.watch import RestartWatch
 from cdc_assets.merge.intake.observe import Watched
@@ -29,11 +29,11 @@ class RestartedSource(Guard):
         """Has the pass tell whether a record contradicts what was merged before."""
         return replace(watched, before=self._watch.before()) if self._watch else watched
 
-    def judge(self, this: Pass) -> Pass | Again:
+    def judge(self, this: Pass) -> Pass | Refold:
         """Completes the plan by the numbering that the batch's positions have.
 
         Returns:
-            The pass under that plan; `Again` if an accepted restart begins in the batch.
+            The pass under that plan; `Refold` if an accepted restart begins in the batch.
 
         Raises:
             RestartError: if positions went back, and nobody has accepted that.
@@ -47,7 +47,7 @@ class RestartedSource(Guard):
                 has_changed = watch.look(lambda epochs: self._looked_at(this, epochs))
         numbering, epochs = watch.carried(figures, folded), watch.restarts.epochs
         plan = replace(this.plan, numbering=numbering, epochs=epochs)
-        return Again(plan) if has_changed else replace(this, batch=this.batch.replanned(plan))
+        return Refold(plan) if has_changed else replace(this, batch=this.batch.replanned(plan))
 
     def carry(self, carried: Carried, last: Pass) -> Carried:
         """Adds the numbering."""

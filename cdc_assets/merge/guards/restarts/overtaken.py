@@ -22,7 +22,7 @@ from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.pinning import kept, pinned
-from cdc_assets.merge.tables.lookups import Known
+from cdc_assets.merge.tables.lookups import KeyLookups
 
 _FLAG: Final = "is_overtaken"
 _PLACE: Final = ("partition", "offset")
@@ -33,7 +33,7 @@ _DIGITS: Final = 16
 
 @contextmanager
 def looked_at(
-    decoder: BatchDecoder, floors: Floors, known: Known | None, *, may_reject: bool = True
+    decoder: BatchDecoder, floors: Floors, known: KeyLookups | None, *, may_reject: bool = True
 ) -> Iterator[DataFrame]:
     """Yields the records of a batch that have a position, with ``is_overtaken``.
 
@@ -55,7 +55,7 @@ def looked_at(
         yield _told(records, known, plan)
 
 
-def _told(records: DataFrame, known: Known, plan: BatchPlan) -> DataFrame:
+def _told(records: DataFrame, known: KeyLookups, plan: BatchPlan) -> DataFrame:
     """Adds the flag to the records, from those that change rows or delete old keys."""
     own = plan.numbers[:-1]
     at = F.struct(*own)

@@ -22,17 +22,17 @@ from cdc_assets.changes.restarts import (
     COMMIT_NUMBERS,
     LEEWAY_MS,
     Commit,
+    MergedState,
     Permit,
     Restart,
     Restarts,
-    Seen,
     commit_of,
     newest_after,
 )
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.order import Epochs
 from cdc_assets.merge.fold.summary import Folded
-from cdc_assets.merge.guards.restarts.contradictions import Known, in_order, restart_of
+from cdc_assets.merge.guards.restarts.contradictions import KnownBefore, in_order, restart_of
 from cdc_assets.merge.intake.observe import BatchFigures
 from cdc_assets.merge.plan.plan import BatchPlan
 
@@ -66,7 +66,7 @@ class RestartError(TerminalError):
 
 
 def told_before(
-    scheme: Scheme, seen: Seen, merged: Commit | None, pending: Mapping[int, Restart]
+    scheme: Scheme, seen: MergedState, merged: Commit | None, pending: Mapping[int, Restart]
 ) -> Mapping[str, object]:
     """Returns what tells a witness among records as they are read: ``figures/Witnesses.java``.
 
@@ -178,8 +178,8 @@ class RestartWatch:
         }
         return begins, witnesses
 
-    def _known(self, pending: Mapping[int, Restart]) -> Known:
-        return Known(self._plan.partitions, self._plan.layout.scheme, self._seen, pending)
+    def _known(self, pending: Mapping[int, Restart]) -> KnownBefore:
+        return KnownBefore(self._plan.partitions, self._plan.layout.scheme, self._seen, pending)
 
     def carried(self, figures: BatchFigures, folded: Folded) -> str:
         """Returns the numbering that the batch's publish records."""
@@ -199,12 +199,12 @@ def _highest_merged(plan: BatchPlan) -> Commit | None:
     return commit_of(plan.layout.scheme, highest)
 
 
-def seen_before(plan: BatchPlan, carried: Restarts) -> Seen:
+def seen_before(plan: BatchPlan, carried: Restarts) -> MergedState:
     """Returns the commits and times that were merged before the batch."""
     published, scheme = plan.published, plan.layout.scheme
     apart = LEEWAY_MS
     if published is None:
-        return Seen(keys_stay=plan.keys_remain, apart_ms=apart)
+        return MergedState(keys_stay=plan.keys_remain, apart_ms=apart)
     highest = {p: commit_of(scheme, text) for p, text in published.carried.applied.items()}
     truncated = commit_of(scheme, published.carried.max_truncate)
     newest = dict(carried.newest_ms)
@@ -213,7 +213,7 @@ def seen_before(plan: BatchPlan, carried: Restarts) -> Seen:
         newest = dict.fromkeys(highest, until)
     known = {p: commit for p, commit in highest.items() if commit is not None}
     compared = [] if plan.keys_remain else list(known.values())
-    return Seen(
+    return MergedState(
         highest=known,
         newest_ms=newest,
         highest_of_all=max([*compared, *([truncated] if truncated else [])], default=None),
