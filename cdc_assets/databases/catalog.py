@@ -1,27 +1,43 @@
 """Unifies the databases' catalogs: the questions of replication about a source table.
 
-A kind of database (``database.kind``) implements `SourceCatalog` and `SourceTable`; `catalog_of`
-finds it. For features that a database lacks (publications, partitions under names of their own) its
-tables answer no, and never raise an error.
+Each kind of database implements `SourceTable`. For features that a database lacks (publications,
+partitions under names of their own) its tables answer no, and never raise an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol, assert_never
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
-from cdc_assets.changes.names import TableName
-from cdc_assets.changes.position import Scheme
-from cdc_assets.config.database import DatabaseConfig
-from cdc_assets.config.secret import Secret
-from cdc_assets.databases.facts import Facts
 from cdc_assets.databases.mapping import DeclaredColumn
-from cdc_assets.databases.mysql import catalog as mysql
-from cdc_assets.databases.postgres import catalog as postgres
 from cdc_assets.schema.described import Described
+from cdc_assets.schema.existing import UNTOLD, implied, of_text
+from cdc_assets.schema.history import StatementHistory
 from cdc_assets.schema.modes import ConnectorModes
 from cdc_assets.schema.silent import CatalogLook, SilentChange
+from cdc_assets.schema.types import Column, Existing
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The facts about one column.
+
+    Attributes:
+        number: an id that a rename keeps, and no other column of the table ever gets; 0 in
+            databases without one.
+        existing: the column's value in rows older than it, as the database writes it; None if they
+            have none, or it is unknown.
+        is_untold: whether older rows may have a value that is unknown.
+        is_implied: whether older rows have the value that the type implies.
+        tells_rows: whether the facts cover older rows; false where there is only the number.
+    """
+
+    number: int = 0
+    existing: str | None = None
+    is_untold: bool = False
+    is_implied: bool = False
+    tells_rows: bool = True
 
 
 class SourceTable(Protocol):
@@ -126,106 +142,66 @@ class SourceTable(Protocol):
         ...
 
 
-class SourceCatalog(Protocol):
-    """The catalog of one database."""
-
-    @property
-    def scheme(self) -> Scheme:
-        """The scheme of its changes' positions, as long as no record shows it."""
-        ...
-
-    def read(self, tables: Iterable[TableName]) -> Mapping[TableName, SourceTable]:
-        """Reads tables in one query; those that do not exist are left out.
-
-        Raises:
-            UnreachableError: if the database does not answer; names it without the password.
-            TerminalError: if it refuses the login or the query.
-            ConfigError: if the DSN cannot be parsed.
-        """
-        ...
-
-    def existing(self, tables: Iterable[TableName]) -> frozenset[TableName]:
-        """Returns those of some tables that exist, without reading their columns.
-
-        Raises:
-            CdcError: as `read`.
-        """
-        ...
-
-    def called(self, identities: Iterable[str]) -> Mapping[str, tuple[str, str]]:
-        """Returns schema and name of the existing tables with these identities.
-
-        Raises:
-            CdcError: as `read`.
-        """
-        ...
-
-    def listed(self) -> tuple[tuple[str, str], ...]:
-        """Returns schema and name of every table in order, except partitions and the server's own.
-
-        Raises:
-            CdcError: as `read`.
-        """
-        ...
+# ── facts about columns ───────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class PostgresCatalog:
-    """PostgreSQL's catalog."""
-
-    dsn: Secret
-    scheme: Scheme = Scheme.POSTGRES
-
-    def read(self, tables: Iterable[TableName]) -> Mapping[TableName, SourceTable]:
-        """See `SourceCatalog`."""
-        return postgres.read_tables(self.dsn.reveal(), tables)
-
-    def existing(self, tables: Iterable[TableName]) -> frozenset[TableName]:
-        """See `SourceCatalog`."""
-        return postgres.existing_tables(self.dsn.reveal(), tables)
-
-    def called(self, identities: Iterable[str]) -> Mapping[str, tuple[str, str]]:
-        """See `SourceCatalog`."""
-        return postgres.names_of(self.dsn.reveal(), identities)
-
-    def listed(self) -> tuple[tuple[str, str], ...]:
-        """See `SourceCatalog`."""
-        return postgres.all_tables(self.dsn.reveal())
+def with_number(column: Column, facts: Facts | None) -> Column:
+    """Adds the column's number in the database's catalog."""
+    number = facts.number if facts is not None else 0
+    return replace(column, identity=replace(column.identity, number=number))
 
 
-@dataclass(frozen=True, slots=True)
-class MysqlCatalog:
-    """MySQL's and MariaDB's catalog."""
+def numbered(facts: Mapping[str, Facts], history: StatementHistory | None) -> dict[str, Facts]:
+    """Adds the numbers of columns, by all names that they ever had, and what statements tell.
 
-    dsn: Secret
-    scheme: Scheme = Scheme.BINLOG
-
-    def read(self, tables: Iterable[TableName]) -> Mapping[TableName, SourceTable]:
-        """See `SourceCatalog`."""
-        return mysql.read_tables(self.dsn.reveal(), tables)
-
-    def existing(self, tables: Iterable[TableName]) -> frozenset[TableName]:
-        """See `SourceCatalog`."""
-        return mysql.existing_tables(self.dsn.reveal(), tables)
-
-    def called(self, identities: Iterable[str]) -> Mapping[str, tuple[str, str]]:
-        """Returns nothing: its tables have no identities."""
-        del identities
-        return {}
-
-    def listed(self) -> tuple[tuple[str, str], ...]:
-        """See `SourceCatalog`: of the database that the DSN names, or of all."""
-        return mysql.all_tables(self.dsn.reveal())
+    A statement that added a column tells the value of older rows better than a catalog that has
+    the present default.
+    """
+    found = dict(facts)
+    for name, number in (history.known if history else {}).items():
+        given = history.given.get(number) if history else None
+        known = facts.get(name, Facts(tells_rows=False))
+        told = known if given is None else Facts(existing=given.text, is_implied=given.is_implied)
+        found[name] = replace(told, number=number)
+    return found
 
 
-def catalog_of(database: DatabaseConfig) -> SourceCatalog:
-    """Returns the catalog of a configured database. Nothing is opened before it is read."""
-    match database.kind:
-        case "postgres":
-            return PostgresCatalog(database.dsn)
-        case "mysql":
-            return MysqlCatalog(database.dsn)
-        case "mariadb":
-            return MysqlCatalog(database.dsn, Scheme.MARIADB)
-        case _:
-            assert_never(database.kind)
+def told(
+    column: Column,
+    facts: Facts | None,
+    texts: Mapping[str, str | None],
+    *,
+    is_merged: bool,
+    implies: bool,
+) -> Column:
+    """Adds to a new column its number and the value that older rows have in it.
+
+    Args:
+        column: by its name in records. A default in a record's schema makes its ``existing`` one
+            that stays empty: connectors write placeholders there for functions (the epoch for
+            ``CURRENT_TIMESTAMP``, 0 for ``nextval``), and the present default for an earlier one.
+        facts: of the catalog; None without one.
+        texts: configured values of older rows, by name; None for no value.
+        is_merged: whether its table is merged with others into one, in whose rows a value would be
+            put too.
+        implies: whether the database gives a column without a default a value of its own.
+    """
+    column = with_number(column, facts)
+    if column.name in texts:
+        text = texts[column.name]
+        return replace(column, existing=None if text is None else of_text(text, column))
+    existing = column.existing
+    if facts is not None and facts.tells_rows:
+        existing = _existing(facts, column)
+    elif existing is None and column.required and implies:
+        existing = UNTOLD  # it may have a default, which records do not always contain
+    is_put = existing is not None and not existing.is_empty
+    return replace(column, existing=UNTOLD if is_put and is_merged else existing)
+
+
+def _existing(facts: Facts, column: Column) -> Existing | None:
+    if facts.is_untold:
+        return UNTOLD
+    if facts.existing is not None:
+        return of_text(facts.existing, column)
+    return implied(column) if facts.is_implied else None

@@ -1,54 +1,30 @@
-"""Rows of a source's tables, read to be compared with the lake: what each database does for it.
+"""Reads the rows of a source's table: to compare them with the lake, or to read a table again.
 
-Every statement is one of a read-only transaction with a time-out.
+Every statement runs in a read-only transaction with a time-out. A table is read again by Spark, in
+waves of its keys. A wave is a range of keys in a few parts that are read at once; each part shows
+its keys as of one moment after the wave was asked for. Whether that is the same moment for all
+parts depends on the database. No reader takes a lock that another reader or writer waits for.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.errors import ConfigError, TerminalError
-from cdc_assets.schema.comparing import Compared, Comparison, Form, Key, Sum, Uncompared
-from cdc_assets.schema.types import Column, TableSchema
+from cdc_assets.databases.dialect import Given
+from cdc_assets.databases.statements import Range, Statements
+from cdc_assets.errors import TerminalError
+from cdc_assets.schema.comparing import Comparison, Key, Sum
+from cdc_assets.schema.types import TableSchema
 
 S = TypeVar("S")
 
 GRACE_SECONDS: Final = 30.0
-"""So much longer than a statement may take its answer is waited for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Keys from one on, below another; None for no bound. ``bounds`` cut it into buckets."""
-
-    start: Key | None
-    end: Key | None
-    bounds: tuple[Key, ...] = ()
-
-
-def edges(within: Sequence[Range]) -> tuple[tuple[Key, ...], int]:
-    """Returns the keys at which ranges begin and end, for a table that is read as a whole.
-
-    Args:
-        within: ascending, none overlaps another.
-
-    Returns:
-        The keys, ascending, and the number, 0 or 1, of the first bucket between them that is in a
-        range: from there on every second one is.
-    """
-    found: list[Key] = []
-    for each in within:
-        if each.start is not None:
-            if found and found[-1] == each.start:
-                found.pop()
-            else:
-                found.append(each.start)
-        if each.end is not None:
-            found.append(each.end)
-    return tuple(found), int(within[0].start is not None)
+"""How much longer than a statement may take its answer is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +34,7 @@ class Found:
     Attributes:
         until: a place in the database's log that everything they show lies before.
         rows: by key, the texts of all compared columns; of a key that is not there, nothing.
-        told: likewise, what the lake's values can be made of.
+        told: likewise, the texts of the lake's values.
     """
 
     until: str
@@ -79,7 +55,7 @@ class Found:
             until: see above.
             rows: of each the texts of the key, then those of ``rows``, then those of ``told``.
             comparison: how many texts these are.
-            keys: those that are asked for.
+            keys: the keys that are asked for.
         """
         width, columns = len(comparison.key), len(comparison.columns)
         asked = frozenset(keys)
@@ -96,9 +72,9 @@ class Delivery:
     """Whether a connector has delivered everything up to a place.
 
     Attributes:
-        is_done: it has.
-        who: it is, for people.
-        is_hopeless: that will not be known, however long it is waited for.
+        is_done: whether it has.
+        who: the connector, for people.
+        is_hopeless: whether that will not be known, however long it is waited for.
     """
 
     is_done: bool
@@ -111,7 +87,7 @@ class ConnectorOffsets(Protocol):
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The connector's name, for people."""
         ...
 
     def offsets(self) -> Sequence[Mapping[str, Any]]:
@@ -120,76 +96,6 @@ class ConnectorOffsets(Protocol):
         Raises:
             UnreachableError: if Connect does not answer.
         """
-        ...
-
-
-class SourceRows(Protocol):
-    """The rows of one table."""
-
-    @property
-    def comparison(self) -> Comparison:
-        """The columns of the rows that are compared."""
-        ...
-
-    @property
-    def is_ordered(self) -> bool:
-        """Whether the database finds a range of keys without reading the whole table."""
-        ...
-
-    @property
-    def finds_keys(self) -> bool:
-        """Whether the database finds single keys without reading the whole table."""
-        ...
-
-    def estimate(self) -> int:
-        """Returns about how many rows there are, by the database's statistics."""
-        ...
-
-    def place(self) -> str:
-        """Returns the end of its log: whatever was read before lies before it."""
-        ...
-
-    def sums(self, within: Range) -> Mapping[int, Sum]:
-        """Returns count and checksum of each bucket that has rows."""
-        ...
-
-    def digests(self, within: Sequence[Range]) -> Iterator[tuple[Key, str]]:
-        """Returns key and digest of each row of some ranges: ascending, none overlaps another."""
-        ...
-
-    def is_past(self, position: str) -> bool:
-        """Returns whether whatever is committed from now on gets a higher position, hexadecimal."""
-        ...
-
-    def moment(self) -> str:
-        """Returns the present, by which `is_over` tells whether all see what came before."""
-        ...
-
-    def is_over(self, moment: str) -> bool:
-        """Returns whether no transaction is open any more that was at a moment.
-
-        A connector may see a commit before readers do, which PostgreSQL lets wait for standbys.
-        """
-        ...
-
-    def found(self, keys: Sequence[Key]) -> Found:
-        """Returns the rows of some keys."""
-        ...
-
-    def total(self) -> tuple[str, Sum]:
-        """Returns count and checksum of all rows, and the place that they lie before."""
-        ...
-
-    def delivery(self, until: str) -> Delivery:
-        """Returns whether Kafka has everything up to a place."""
-        ...
-
-    def nudge(self) -> None:
-        """Writes something to the log that makes a connector at rest say how far it is."""
-        ...
-
-    def close(self) -> None:
-        """Ends the connection."""
         ...
 
 
@@ -204,9 +110,9 @@ class Access:
         where: for errors.
         publication: of the connector.
         slot: likewise; None for any of the database.
-        statement_seconds: a statement may take.
+        statement_seconds: the longest time that a statement may take.
         source: its name in the configuration, for errors.
-        connector: finds it; None where nobody knows it.
+        connector: finds the connector; None where nobody knows it.
         nudge: what makes a connector at rest say how far it is; a statement, or whether there is
             anything.
     """
@@ -221,6 +127,25 @@ class Access:
     source: str = ""
     connector: Callable[[], ConnectorOffsets | None] = lambda: None
     nudge: bool | str = False
+
+    @property
+    def answer_seconds(self) -> float:
+        """How long a statement's answer is waited for."""
+        return self.statement_seconds + GRACE_SECONDS
+
+    def timed_out(self, address: str) -> TerminalError:
+        """Returns the error of a statement that took too long, on a database at an address."""
+        what = f"a statement took longer than {self.statement_seconds:g} s"
+        remedy = "compare fewer rows at once (verify.chunk_rows), or raise verify.statement_seconds"
+        return TerminalError(what, where=f"database {address} {self.where}", remedy=remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """A JDBC driver: the name of its class, and the artifact with it."""
+
+    name: str
+    artifact: str
 
 
 def table_of(
@@ -240,57 +165,218 @@ def table_of(
     return table
 
 
-def rows_of(kind: str, access: Access) -> SourceRows:
-    """Returns the rows of a table.
+class SourceRows(ABC):
+    """The rows of one table, by an open connection.
 
-    Raises:
-        CdcError: if the database does not answer, or the table cannot be compared at all.
+    Attributes:
+        access: how the connection was made.
+        statements: the statements over the table.
+        comparison: the columns of the rows that are compared.
     """
-    if kind == "postgres":
-        from cdc_assets.databases.postgres.rows import PostgresRows
 
-        return PostgresRows.of(access)
-    if kind in {"mysql", "mariadb"}:
-        from cdc_assets.databases.mysql.rows import MysqlRows
+    def __init__(self, access: Access, statements: Statements) -> None:
+        self.access = access
+        self.statements = statements
+        self.comparison = statements.comparison
 
-        return MysqlRows.of(access)
-    what = f"rows of {kind} are not compared with the lake"
-    raise ConfigError(what, where=access.where, remedy="those of PostgreSQL, MySQL, MariaDB are")
+    # ── what a database does ──────────────────────────────────────────────────────────────
+
+    @abstractmethod
+    def asked(self, statement: str, given: Given) -> Sequence[tuple[Any, ...]]:
+        """Returns a statement's answer."""
+
+    @abstractmethod
+    def streamed(self, statement: str, given: Given) -> Iterator[tuple[Any, ...]]:
+        """Yields a statement's answer; the server sends some rows at a time."""
+
+    @abstractmethod
+    def literal(self, statement: str, given: Given) -> str:
+        """Returns a statement with the values of its parameters."""
+
+    @abstractmethod
+    def at_once(self, read: Callable[[], S]) -> tuple[str, S]:
+        """Reads in one transaction, by one snapshot.
+
+        Returns:
+            A place in the log that everything the snapshot shows lies before, and the answer.
+        """
+
+    @abstractmethod
+    def estimate(self) -> int:
+        """Returns about how many rows there are, by the database's statistics."""
+
+    @abstractmethod
+    def place(self) -> str:
+        """Returns the end of the database's log: whatever was read before lies before it."""
+
+    @abstractmethod
+    def is_past(self, position: str) -> bool:
+        """Returns whether whatever is committed from now on gets a higher position, hexadecimal."""
+
+    @abstractmethod
+    def moment(self) -> str:
+        """Returns the present, by which `is_over` tells whether all see what came before."""
+
+    @abstractmethod
+    def is_over(self, moment: str) -> bool:
+        """Returns whether no transaction is open any more that was at a moment.
+
+        A connector may see a commit before readers do, which PostgreSQL lets wait for standbys.
+        """
+
+    @abstractmethod
+    def delivery(self, until: str) -> Delivery:
+        """Returns whether Kafka has everything up to a place."""
+
+    @abstractmethod
+    def nudge(self) -> None:
+        """Writes something to the log that makes a connector at rest say how far it is."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends the connection."""
+
+    @abstractmethod
+    def reader_options(self) -> Mapping[str, str]:
+        """Returns the options of Spark's JDBC reader, except for the query; secrets among them.
+
+        Raises:
+            ConfigError: if Spark cannot reach the database as the configuration does.
+        """
+
+    def shared_snapshot(self) -> AbstractContextManager[Mapping[str, str]]:
+        """Yields further options by which all readers of a wave see one snapshot."""
+        return nullcontext({})
+
+    # ── the same for all databases ────────────────────────────────────────────────────────
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the database finds a range of keys without reading the whole table."""
+        return self.statements.is_ordered
+
+    @property
+    def finds_keys(self) -> bool:
+        """Whether the database finds single keys without reading the whole table."""
+        return self.statements.finds_keys
+
+    def sums(self, within: Range) -> Mapping[int, Sum]:
+        """Returns count and checksum of each bucket that has rows."""
+        found: dict[int, Sum] = {}
+        for number, count, first, second, unknown in self.asked(*self.statements.sums(within)):
+            self._digested(None if unknown else "")
+            found[int(number)] = Sum(int(count), int(first), int(second))
+        return found
+
+    def total(self) -> tuple[str, Sum]:
+        """Returns count and checksum of all rows, and the place that they lie before."""
+        until, sums = self.at_once(lambda: self.sums(Range(None, None)))
+        return until, sums.get(0, Sum())
+
+    def digests(self, within: Sequence[Range]) -> Iterator[tuple[Key, str]]:
+        """Returns key and digest of each row of some ranges: ascending, none overlaps another."""
+        for row in self.streamed(*self.statements.digests(within)):
+            yield tuple(row[:-1]), self._digested(row[-1])
+
+    def found(self, keys: Sequence[Key]) -> Found:
+        """Returns the rows of some keys."""
+        until, rows = self.at_once(
+            lambda: [
+                row
+                for some in self.statements.in_statements(keys)
+                for row in self.asked(*self.statements.found(some))
+            ]
+        )
+        return Found.of(until, rows, self.comparison, keys)
+
+    def bounds(self, start: Key | None, every: int, count: int) -> tuple[Key, ...]:
+        """Returns each ``every``-th key from one on, at most ``count`` of them."""
+        if self.statements.numbers_rows:
+            return tuple(map(tuple, self.asked(*self.statements.bounds(start, every, count))))
+        found: list[Key] = []
+        while len(found) < count:
+            rows = self.asked(*self.statements.after(start, every))
+            if not rows:
+                break
+            start = tuple(rows[0])
+            found.append(start)
+        return tuple(found)
+
+    def reading(self) -> TableReading:
+        """Returns the reading of the whole table in waves.
+
+        Raises:
+            ConfigError: as `reader_options`.
+        """
+        return TableReading(self)
+
+    def require_keys(self) -> None:
+        """Closes the connection, and refuses the table, if a row's key does not identify it.
+
+        Raises:
+            TerminalError: if there is such a row.
+        """
+        asked = self.statements.faulty_key()
+        if asked is not None and self.asked(*asked[0]):
+            self.close()
+            raise TerminalError(asked[1].what, where=self.access.where, remedy=asked[1].remedy)
+
+    def _digested(self, digest: str | None) -> str:
+        if digest is None:
+            what = f"a row is too long for the database to digest it ({self.statements.longest})"
+            raise TerminalError(what, where=self.access.where, remedy="raise it on the server")
+        return digest
 
 
-def paired(
-    known: Mapping[str, S],
-    schema: TableSchema,
-    form_of: Callable[[S, Column], Form | str],
-    may_be_key: Callable[[S, Compared], bool],
-) -> tuple[dict[str, S], Comparison]:
-    """Returns the columns that are compared, each with its column at the source.
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """A range of keys that is to be read; open until its block ends.
+
+    Attributes:
+        end: the key that the next wave begins with; None for the last one.
+        parts: for each part, the options of Spark's JDBC reader; secrets among them.
+    """
+
+    end: Key | None
+    parts: Sequence[Mapping[str, str]] = field(repr=False)
+
+
+class TableReading:
+    """Reads a table in waves.
+
+    Attributes:
+        omitted: places of the columns whose values an update may leave out of its event.
+    """
+
+    def __init__(self, rows: SourceRows) -> None:
+        self.omitted = rows.statements.omitted
+        self._rows = rows
+        self._options = rows.reader_options()
+
+    @contextmanager
+    def wave(self, start: Key | None, rows: int, parts: int) -> Iterator[Wave]:
+        """Yields a wave: so many parts of so many rows, from a key on; None for the first wave."""
+        with self._rows.shared_snapshot() as more:
+            within, end = ranges(start, self._rows.bounds(start, rows, parts), parts)
+            yield Wave(end, [{**self._options, **more, "query": self._query(w)} for w in within])
+
+    def estimate(self) -> int:
+        """Returns about how many rows there are."""
+        return self._rows.estimate()
+
+    def _query(self, within: Range) -> str:
+        return self._rows.literal(*self._rows.statements.whole(within))
+
+
+def ranges(start: Key | None, bounds: Sequence[Key], parts: int) -> tuple[list[Range], Key | None]:
+    """Returns a wave's parts, and where the next one begins; None if there is none.
 
     Args:
-        known: columns of the source, by name.
-        schema: of the lake.
-        form_of: what the texts of a column are, or why there are none.
-        may_be_key: whether both sides order a key column alike.
+        start: where the wave begins.
+        bounds: where its parts end, as many as there are.
+        parts: as many were asked for; fewer bounds are those of the last wave.
     """
-    sources: dict[str, S] = {}
-    compared: list[Compared] = []
-    left_out: list[Uncompared] = []
-    for column in schema.columns:
-        source = known.get(column.sent_as)
-        if source is None:
-            why = "the source does not have it"
-            left_out.append(Uncompared(column.name, why, is_at_source=False))
-            continue
-        form = form_of(source, column)
-        if not isinstance(form, Form):
-            left_out.append(Uncompared(column.name, form))
-        else:
-            compared.append(Compared(column, form))
-            sources[column.name] = source
-    by_name = {each.name: each for each in compared}
-    key = tuple(by_name[name] for name in schema.key if name in by_name)
-    is_usable = len(key) == len(schema.key) and all(
-        may_be_key(sources[each.name], each) for each in key
-    )
-    own = key if is_usable else ()
-    return sources, Comparison(tuple(compared), own, tuple(left_out), bool(schema.key))
+    end = bounds[-1] if len(bounds) == parts else None
+    starts = (start, *(bounds if end is None else bounds[:-1]))
+    ends = (*bounds, None) if end is None else tuple(bounds)
+    return [Range(*pair) for pair in zip(starts, ends, strict=True)], end

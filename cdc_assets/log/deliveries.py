@@ -25,8 +25,8 @@ from cdc_assets.changes.log_places import Gtids, LogPlace, Lsn
 from cdc_assets.changes.valid_through import SourceMemory, SourceMoment, delivered
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.secret import reveal
-from cdc_assets.databases.mysql.binlog_end import binlog_end
-from cdc_assets.databases.postgres.slots import log_position
+from cdc_assets.databases.mysql.server import binlog_end
+from cdc_assets.databases.postgres.server import log_position
 from cdc_assets.errors import CdcError
 from cdc_assets.files import as_os_errors, beside, files_at, replace_file
 from cdc_assets.log.connect import (

@@ -33,7 +33,7 @@ from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.changes.renamed import RenamedTable
 from cdc_assets.changes.restarts import Restarts
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.databases.catalog import SourceCatalog, catalog_of
+from cdc_assets.databases.kinds import SourceCatalog, catalog_of
 from cdc_assets.effects import effect
 from cdc_assets.errors import ConflictError, TerminalError
 from cdc_assets.lake import Published, TableState

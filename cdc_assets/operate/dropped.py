@@ -111,17 +111,17 @@ def _ended(services: Services, mark: Dropped, table: TableSurvey, drift: Drift) 
 
 def _delivered(services: Services, mark: Dropped, entry: TableEntry) -> Dropped:
     """Returns the mark with a place behind all changes, and who has yet to confirm that."""
-    from cdc_assets.databases.postgres import slots
+    from cdc_assets.databases.postgres import server
 
     source = services.config.source(entry.table.source)
     if source.database is None or source.database.kind != "postgres":
         return replace(mark, waits_for="the statement that has dropped it is read")
     dsn, said = source.database.dsn.reveal(), source.verify
     try:
-        place = mark.place or slots.log_end(dsn)
-        behind = slots.unconfirmed(dsn, said.slot, place)
+        place = mark.place or server.log_end(dsn)
+        behind = server.unconfirmed(dsn, said.slot, place)
         if behind and said.nudge:
-            slots.nudge(dsn, said.nudge if isinstance(said.nudge, str) else None)
+            server.nudge(dsn, said.nudge if isinstance(said.nudge, str) else None)
     except UnreachableError as error:
         return replace(mark, waits_for=f"the database tells how far its connector is: {error.what}")
     waits_for = f"{behind} has confirmed {place}" if behind else ""

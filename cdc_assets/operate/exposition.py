@@ -21,9 +21,8 @@ from cdc_assets.changes.slo import SloReport, SloState
 from cdc_assets.errors import CdcError
 from cdc_assets.log.connect import RESTARTING, RUNNING
 from cdc_assets.operate.numbers import Numbers, SourceNumbers
-from cdc_assets.operate.source_lag import SourceLag
-from cdc_assets.operate.status import TableStatus, finite
-from cdc_assets.operate.survey import Condition
+from cdc_assets.operate.seen_states import Condition
+from cdc_assets.operate.status import SourceLag, TableStatus, finite
 
 PREFIX: Final = "cdc_assets_"
 TABLE: Final = ("source", "schema", "table")

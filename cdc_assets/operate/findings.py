@@ -17,9 +17,9 @@ from cdc_assets.errors import CdcError, LoginRefusedError, TransientError
 from cdc_assets.operate.connectors import ConnectorView, Working
 from cdc_assets.operate.numbers import Numbers, SourceNumbers
 from cdc_assets.operate.parts import Asked
+from cdc_assets.operate.seen_states import Condition
 from cdc_assets.operate.states import stopped_words
 from cdc_assets.operate.status import TableStatus, quarantine_words
-from cdc_assets.operate.survey import Condition
 from cdc_assets.schema.silent import doubt_remedy, doubt_words
 
 TRANSIENT: Final = timedelta(minutes=10)

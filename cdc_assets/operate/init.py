@@ -21,7 +21,7 @@ import click
 from cdc_assets.changes.names import TableName
 from cdc_assets.config.database import DatabaseConfig
 from cdc_assets.config.starter import Starter, StarterSource, spoken
-from cdc_assets.databases.catalog import SourceCatalog, catalog_of
+from cdc_assets.databases.kinds import SourceCatalog, catalog_of
 from cdc_assets.errors import CdcError, ConfigError
 
 if TYPE_CHECKING:

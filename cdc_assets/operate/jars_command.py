@@ -48,12 +48,12 @@ class Needed:
 
 def needed_by(config: ReplicationConfig | None) -> Needed:
     """Returns the requirements of a configuration; with None, the drivers of all databases."""
-    from cdc_assets.operate.assess.parts import JDBC
+    from cdc_assets.databases.kinds import KINDS
 
     if config is None:
-        return Needed(frozenset(driver.artifact for driver in JDBC.values()))
+        return Needed(frozenset(each.driver.artifact for each in KINDS.values()))
     databases = (each.database for each in config.sources.values())
-    drivers = frozenset(JDBC[each.kind].artifact for each in databases if each)
+    drivers = frozenset(KINDS[each.kind].driver.artifact for each in databases if each)
     return Needed(drivers, config.lake.warehouse.startswith(_IN_S3))
 
 

@@ -20,7 +20,7 @@ from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import Status, TableStatus, read_status
 
 if TYPE_CHECKING:
-    from cdc_assets.databases.postgres.slots import Slot
+    from cdc_assets.databases.postgres.server import Slot
 
 
 _AT_ONCE: Final = 16
@@ -60,7 +60,7 @@ def slots_of(
 
 
 def _slots(config: ReplicationConfig, source: str) -> SourceSlots:
-    from cdc_assets.databases.postgres.slots import read_slots
+    from cdc_assets.databases.postgres.server import read_slots
 
     database = config.source(source).database
     if database is None:

@@ -22,7 +22,6 @@ from cdc_assets.errors import CdcError, UnreachableError
 if TYPE_CHECKING:
     from cdc_assets.changes.names import LakeName
     from cdc_assets.lake import Lake
-    from cdc_assets.operate.status import TableStatus
 
 SECONDS: Final = 15.0
 _CONNECT_SECONDS: Final = 5.0
@@ -72,9 +71,17 @@ class Parts:
         self._lake = lake
         self._asking: dict[tuple[str, str], _Asking] = {}
 
-    def ask(self, tables: Iterable[TableStatus], seconds: float = SECONDS) -> Asked:
-        """Asks the parts that these tables need; one that does not answer in time is away."""
-        wanted = dict(self._wanted([*tables]))
+    def ask(
+        self, sources: Iterable[str], stored: LakeName | None, seconds: float = SECONDS
+    ) -> Asked:
+        """Asks the parts that some tables need; one that does not answer in time is away.
+
+        Args:
+            sources: the tables' sources.
+            stored: one of the tables that is in the lake; None if none is.
+            seconds: how long an answer is waited for.
+        """
+        wanted = dict(self._wanted(sources, stored))
         for key, ask in wanted.items():
             if key not in self._asking:
                 self._asking[key] = _started(ask)
@@ -93,15 +100,16 @@ class Parts:
         del self._asking[key]
         return asking.problem
 
-    def _wanted(self, tables: list[TableStatus]) -> Iterator[tuple[PartKey, Ask]]:
-        for name in sorted({each.table.source for each in tables}):
+    def _wanted(
+        self, sources: Iterable[str], stored: LakeName | None
+    ) -> Iterator[tuple[PartKey, Ask]]:
+        for name in sorted(set(sources)):
             yield from _of_source(name, self._config.source(name))
         remote = self._config.spark.remote
         if remote and not self._config.spark.is_local_server:
             yield ("", "Spark server"), partial(_connect, remote)
-        there = (each.survey.entry.target for each in tables if each.survey.state)
-        if (first := next(there, None)) is not None:
-            yield ("", "lake's store"), partial(_read, self._lake, first)
+        if stored is not None:
+            yield ("", "lake's store"), partial(_read, self._lake, stored)
 
 
 def _of_source(name: str, source: SourceConfig) -> Iterator[tuple[PartKey, Ask]]:
@@ -127,7 +135,7 @@ def _started(ask: Ask) -> _Asking:
 
 
 def _ask_database(source: SourceConfig) -> None:
-    from cdc_assets.databases.catalog import catalog_of
+    from cdc_assets.databases.kinds import catalog_of
 
     if source.database is not None:
         catalog_of(source.database).existing(())

@@ -20,7 +20,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.database import DatabaseConfig
 from cdc_assets.config.schema_registry import SchemaRegistryConfig
 from cdc_assets.config.secret import Secret, reveal
-from cdc_assets.databases.mysql.dsn import TlsMode, parse_dsn
+from cdc_assets.databases.mysql.connection import TlsMode, parse_dsn
 from cdc_assets.errors import ConfigError
 
 _VERIFIES: Final = "verify-full"

@@ -15,9 +15,9 @@ from rich.text import Text
 
 from cdc_assets.naming import some_of
 from cdc_assets.operate.quarantine import Listing, Replayed
+from cdc_assets.operate.seen_states import Condition
 from cdc_assets.operate.states import held_words, seconds_text, stopped_words
 from cdc_assets.operate.status import Status, TableStatus, finite, quarantine_words
-from cdc_assets.operate.survey import Condition
 from cdc_assets.schema.silent import SilentChange, doubt_remedy, doubt_words
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
-from cdc_assets.databases.facts import Facts, numbered, told, with_number
+from cdc_assets.databases.catalog import Facts, numbered, told, with_number
 from cdc_assets.errors import CdcError
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
@@ -98,7 +98,7 @@ def drifts(
     For tables of sources without ``database:`` it only finds out whether they exist and are still
     the same ones: their columns follow the records.
     """
-    from cdc_assets.databases.catalog import catalog_of
+    from cdc_assets.databases.kinds import catalog_of
     from cdc_assets.formats.histories import Histories
     from cdc_assets.lake.at_source import AtSource
 

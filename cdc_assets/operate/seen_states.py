@@ -11,12 +11,27 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, cast
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.errors import UnreachableError
 from cdc_assets.files import as_os_errors, beside, files_at, replace_file
-from cdc_assets.operate.survey import Condition
+
+
+class Condition(StrEnum):
+    """A table's state in a word; `cdc_assets.operate.states` adds its beginning and the reason."""
+
+    NEW = "NEW"
+    SNAPSHOTTING = "SNAPSHOTTING"
+    REPLICATING = "REPLICATING"
+    LAGGING = "LAGGING"
+    WAITING = "WAITING"
+    PAUSED = "PAUSED"
+    FAILING = "FAILING"
+    REBUILDING = "REBUILDING"
+    UNKNOWN = "UNKNOWN"
+    DROPPED = "DROPPED"
 
 
 @dataclass(frozen=True, slots=True)

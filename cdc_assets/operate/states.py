@@ -9,8 +9,8 @@ from typing import Any
 from cdc_assets.changes.names import TableName
 from cdc_assets.desired import Desired
 from cdc_assets.operate.failures import Failure
-from cdc_assets.operate.seen_states import Seen
-from cdc_assets.operate.survey import Condition, TableSurvey
+from cdc_assets.operate.seen_states import Condition, Seen
+from cdc_assets.operate.survey import TableSurvey
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.slo import SloReport, SloTarget
@@ -20,14 +20,15 @@ from cdc_assets.operate.completeness import Completeness, completeness, deliveri
 from cdc_assets.operate.connectors import ConnectorView
 from cdc_assets.operate.discovery import not_tables, replicated, why_no_tables
 from cdc_assets.operate.retained import Retained, retained
-from cdc_assets.operate.seen_states import Seen
+from cdc_assets.operate.seen_states import Condition, Seen
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.slo import slo_reports, slo_target
-from cdc_assets.operate.source_lag import SourceLag, source_lags
 from cdc_assets.operate.states import Standing, standing_of
-from cdc_assets.operate.survey import Condition, Survey, TableSurvey, survey
+from cdc_assets.operate.survey import Survey, TableSurvey, survey
 from cdc_assets.registry import OtherTopic, TableEntry
 from cdc_assets.schema.silent import SilentChange
+
+T = TypeVar("T")
 
 _CURRENT: Final = "CURRENT"
 
@@ -115,6 +116,43 @@ class TableStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceLag:
+    """How far the tables of a source are behind; those that are dropped are left out.
+
+    Attributes:
+        source: its name.
+        tables: how many tables are counted.
+        lag_records: the highest number of unmerged records of a table; without tables that people
+            hold, which lag on purpose. None if no table's is known.
+        lag_seconds: the highest age in Kafka of an unmerged record; the same holds.
+        valid_through: everything committed at the source before this is in each of the tables,
+            those that people hold, too. None if that is not proven of one of them.
+        end_to_end_seconds: the age of ``valid_through``.
+    """
+
+    source: str
+    tables: int
+    lag_records: int | None
+    lag_seconds: float | None
+    valid_through: datetime | None
+    end_to_end_seconds: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns it for ``--json``, with the keys that tables have; null if unknown."""
+        through = self.valid_through
+        return {
+            "source": self.source,
+            "tables": self.tables,
+            "lag": {
+                "changes": self.lag_records,
+                "kafka_to_lake_seconds": self.lag_seconds,
+                "end_to_end_seconds": self.end_to_end_seconds,
+                "valid_through": through.isoformat() if through else None,
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """All tables, the parts that did not answer, and the topics that are no tables.
 
@@ -132,7 +170,7 @@ class Status:
     @property
     def sources(self) -> tuple[SourceLag, ...]:
         """How far the tables of each source are behind."""
-        return source_lags(self.tables)
+        return _source_lags(self.tables)
 
     @property
     def waiting(self) -> tuple[TableStatus, ...]:
@@ -202,6 +240,34 @@ def read_status(services: Services, entries: Sequence[TableEntry] | None = None)
     said = (*seen.problems, *problems, *silent)
     is_whole = seen.is_whole and not problems
     return Status(seen.at, tables, said, others, why_none, is_whole)
+
+
+def _source_lags(tables: Sequence[TableStatus]) -> tuple[SourceLag, ...]:
+    """Returns the lag of each source that has tables, ordered by name."""
+    found: dict[str, list[TableStatus]] = {}
+    for each in tables:
+        if each.condition is not Condition.DROPPED:
+            found.setdefault(each.table.source, []).append(each)
+    return tuple(_lag(source, mine) for source, mine in sorted(found.items()))
+
+
+def _lag(source: str, tables: Sequence[TableStatus]) -> SourceLag:
+    merged = [each for each in tables if each.survey.desired.held is None]
+    through = _known(each.valid_through for each in tables)
+    ages = _known(each.completeness.end_to_end_seconds(each.at) for each in tables)
+    is_proven = len(through) == len(tables)
+    return SourceLag(
+        source,
+        len(tables),
+        max(_known(each.survey.lag_changes for each in merged), default=None),
+        max(_known(each.survey.lag_seconds(each.at) for each in merged), default=None),
+        min(through) if is_proven else None,
+        max(ages) if is_proven else None,
+    )
+
+
+def _known(values: Iterable[T | None]) -> list[T]:
+    return [each for each in values if each is not None]
 
 
 def _why_none(services: Services) -> tuple[str, tuple[CdcError, ...]]:

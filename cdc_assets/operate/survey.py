@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -16,6 +15,7 @@ from cdc_assets.desired import NOTHING, Desired, place_of
 from cdc_assets.errors import CdcError, TerminalError
 from cdc_assets.log.rounds import in_rounds
 from cdc_assets.operate.failures import Failure, kind_of
+from cdc_assets.operate.seen_states import Condition
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
 
@@ -24,21 +24,6 @@ if TYPE_CHECKING:
     from cdc_assets.log.values import Bounds, Watermarks
 
 T = TypeVar("T")
-
-
-class Condition(StrEnum):
-    """A table's state in a word; `cdc_assets.operate.states` adds its beginning and the reason."""
-
-    NEW = "NEW"
-    SNAPSHOTTING = "SNAPSHOTTING"
-    REPLICATING = "REPLICATING"
-    LAGGING = "LAGGING"
-    WAITING = "WAITING"
-    PAUSED = "PAUSED"
-    FAILING = "FAILING"
-    REBUILDING = "REBUILDING"
-    UNKNOWN = "UNKNOWN"
-    DROPPED = "DROPPED"
 
 
 SNAPSHOT_REST: Final = timedelta(minutes=1)

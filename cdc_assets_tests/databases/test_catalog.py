@@ -4,7 +4,8 @@ import pytest
 
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import DatabaseConfig, Secret
-from cdc_assets.databases.catalog import SourceCatalog, SourceTable, catalog_of
+from cdc_assets.databases.catalog import SourceTable
+from cdc_assets.databases.kinds import SourceCatalog, catalog_of
 from cdc_assets.databases.mysql import table as mysql
 from cdc_assets.databases.postgres import table as postgres
 from cdc_assets.errors import UnreachableError

@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.databases.facts import Facts
-from cdc_assets.databases.mysql.binlog_settings import BinlogSettings
+from cdc_assets.databases.catalog import Facts
 from cdc_assets.databases.mysql.catalog import read_tables
-from cdc_assets.databases.mysql.dsn import Dsn, Tls, TlsMode, parse_dsn
-from cdc_assets.databases.mysql.jdbc import reader_options
-from cdc_assets.databases.mysql.table import CatalogTable
+from cdc_assets.databases.mysql.connection import Dsn, Tls, TlsMode, parse_dsn
+from cdc_assets.databases.mysql.rows import reader_options
+from cdc_assets.databases.mysql.table import BinlogSettings, CatalogTable
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.errors import ConfigError, LoginRefusedError, TerminalError, UnreachableError
 from cdc_assets.schema.existing import implied

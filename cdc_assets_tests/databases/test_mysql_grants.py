@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.databases.mysql.grants import grants_of
+from cdc_assets.databases.mysql.server import grants_of
 
 pytestmark = pytest.mark.unit
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdc_assets.databases.mysql.places import Place, has_delivered, is_same_log, place_of
+from cdc_assets.databases.mysql.server import Place, has_delivered, is_same_log, place_of
 
 pytestmark = pytest.mark.unit
 

@@ -19,8 +19,8 @@ from pyspark.errors import PySparkException
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.mysql.catalog import read_tables
 from cdc_assets.databases.mysql.rows import MysqlRows
-from cdc_assets.databases.reading import DIGEST, KEY, TOLD
-from cdc_assets.databases.rows import Access, Range
+from cdc_assets.databases.rows import Access
+from cdc_assets.databases.statements import DIGEST, KEY, TOLD, Range
 from cdc_assets.errors import TerminalError
 from cdc_assets.merge.resnapshot.reading import read, require_sound
 from cdc_assets.schema.comparing import Key

@@ -17,8 +17,8 @@ from cdc_assets_devstack.stack import LocalStack
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.mysql.catalog import read_tables
 from cdc_assets.databases.mysql.rows import MysqlRows
-from cdc_assets.databases.mysql.statements import Statements
-from cdc_assets.databases.rows import Access, Range
+from cdc_assets.databases.rows import Access
+from cdc_assets.databases.statements import Range, Statements
 from cdc_assets.errors import CdcError, ConfigError, TerminalError
 from cdc_assets.schema.modes import ConnectorModes
 from cdc_assets.schema.types import Column, TableSchema

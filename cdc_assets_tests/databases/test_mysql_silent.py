@@ -7,9 +7,8 @@ import pytest
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.mysql.catalog import read_tables
-from cdc_assets.databases.mysql.dsn import parse_dsn
-from cdc_assets.databases.mysql.narrowing import holds
-from cdc_assets.databases.mysql.silent import (
+from cdc_assets.databases.mysql.connection import parse_dsn
+from cdc_assets.databases.mysql.table import (
     Filters,
     ForeignKey,
     cascades,
@@ -18,6 +17,7 @@ from cdc_assets.databases.mysql.silent import (
     rewritten,
     with_rules,
 )
+from cdc_assets.databases.mysql.type_text import holds
 from cdc_assets.schema.silent import CatalogLook, SilentKind
 
 

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.databases.facts import Facts
+from cdc_assets.databases.catalog import Facts
 from cdc_assets.databases.postgres.catalog import read_tables
 from cdc_assets.databases.postgres.table import ReplicaIdentity, RowIdentity
 from cdc_assets.errors import ConfigError, TerminalError, UnreachableError

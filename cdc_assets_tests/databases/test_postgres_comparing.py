@@ -5,18 +5,14 @@ from __future__ import annotations
 import pytest
 
 from cdc_assets.databases.postgres.columns import PostgresColumn
-from cdc_assets.databases.postgres.comparing import (
-    canonical,
-    form_of,
-    is_indexed,
-    may_be_key,
-    ordered,
-    quote,
-)
+from cdc_assets.databases.postgres.connection import quote
+from cdc_assets.databases.postgres.dialect import PostgresDialect
 from cdc_assets.schema.comparing import Compared, Form
 from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, Wire, WireDetail
 
 pytestmark = pytest.mark.unit
+
+SQL = PostgresDialect()
 
 
 def lake(type_: Primitive | Decimal | ListOf, wire: Wire = Wire.STRING) -> Column:
@@ -45,7 +41,7 @@ def postgres(name: str, **more: object) -> PostgresColumn:
     ],
 )
 def test_a_pair_of_types_has_a_form(source: PostgresColumn, column: Column, form: Form) -> None:
-    assert form_of(source, column) is form
+    assert SQL.form_of(source, column) is form
 
 
 @pytest.mark.parametrize(
@@ -59,26 +55,26 @@ def test_a_pair_of_types_has_a_form(source: PostgresColumn, column: Column, form
     ],
 )
 def test_others_are_named_and_not_guessed(source: PostgresColumn, column: Column) -> None:
-    why = form_of(source, column)
+    why = SQL.form_of(source, column)
     assert not isinstance(why, Form)
     assert "no text that both sides write alike" in why
 
 
 def test_of_masked_columns_digests_are_compared_where_they_are_of_a_text() -> None:
     masked = Column("c", Primitive.STRING, Wire.STRING, detail=WireDetail(mask=True))
-    assert form_of(postgres("text"), masked) is Form.DIGEST
-    assert not isinstance(form_of(postgres("numeric"), masked), Form)
-    sent = canonical(postgres("text"), Compared(masked, Form.DIGEST), "t.c")
+    assert SQL.form_of(postgres("text"), masked) is Form.DIGEST
+    assert not isinstance(SQL.form_of(postgres("numeric"), masked), Form)
+    sent = SQL.canonical(postgres("text"), Compared(masked, Form.DIGEST), "t.c")
     assert sent.startswith("encode(sha256(")
 
 
 def test_texts_are_put_in_order_by_their_bytes() -> None:
-    assert ordered(postgres("text"), "t.c") == 't.c COLLATE "C"'
-    assert not is_indexed(postgres("text"))
-    assert ordered(postgres("uuid"), "t.c") == "t.c"
-    assert is_indexed(postgres("uuid"))
+    assert SQL.ordered(postgres("text"), "t.c") == 't.c COLLATE "C"'
+    assert not SQL.is_indexed(postgres("text"))
+    assert SQL.ordered(postgres("uuid"), "t.c") == "t.c"
+    assert SQL.is_indexed(postgres("uuid"))
     floating = Compared(lake(Primitive.DOUBLE), Form.FLOATING)
-    assert not may_be_key(postgres("float8"), floating)
+    assert not SQL.may_be_key(postgres("float8"), floating)
 
 
 def test_a_hostile_name_stays_a_name() -> None:

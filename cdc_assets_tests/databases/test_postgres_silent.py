@@ -10,8 +10,7 @@ import pytest
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.postgres.catalog import read_tables
-from cdc_assets.databases.postgres.silent import changes
-from cdc_assets.databases.postgres.table import CatalogTable
+from cdc_assets.databases.postgres.table import CatalogTable, changes
 from cdc_assets.schema.silent import CatalogLook, SilentChange, SilentKind
 
 MADE = """

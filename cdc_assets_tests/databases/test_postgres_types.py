@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.databases.postgres.columns import PostgresColumn, numeric_digits
-from cdc_assets.databases.postgres.large_values import toast_warning
+from cdc_assets.databases.postgres.columns import PostgresColumn, numeric_digits, toast_warning
 from cdc_assets.databases.postgres.table import CatalogTable, ReplicaIdentity
 from cdc_assets.databases.postgres.types import describe_table, map_column, without_lost
 from cdc_assets.errors import TerminalError

@@ -10,8 +10,8 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from cdc_assets.databases.postgres.rows import PostgresRows
-from cdc_assets.databases.reading import DIGEST, KEY, TOLD, TableReading
-from cdc_assets.databases.rows import Access, Range
+from cdc_assets.databases.rows import Access, TableReading
+from cdc_assets.databases.statements import DIGEST, KEY, TOLD, Range
 from cdc_assets.schema.comparing import Key
 from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
 
@@ -165,7 +165,7 @@ def test_an_index_finds_rows_by_texts_and_one_reading_those_of_many_ranges(
         assert found.rows == {key: (*key, key[0][-1]) for key in mine}
         assert found.told.keys() == mine
         with psycopg.connect(dsn) as connection:
-            statement, given = rows.of_keys(asked)
+            statement, given = rows.statements.found(asked)
             plan = str(connection.execute(f"EXPLAIN {statement}".encode(), given).fetchall())
         assert ("codes_pkey" in plan, "Seq Scan on codes" in plan) == (finds, not finds), plan
         within = [Range(None, ("Key 2",)), Range(("Key 3",), ("Key 4",)), Range(("Key 9",), None)]

@@ -12,11 +12,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.databases.mysql.catalog import read_tables as read_mysql
-from cdc_assets.databases.mysql.dsn import parse_dsn
+from cdc_assets.databases.mysql.connection import parse_dsn
 from cdc_assets.databases.postgres.catalog import read_tables
 from cdc_assets.databases.postgres.connection import LIMITS, Connection, SilenceError, connected
-from cdc_assets.databases.postgres.server import read_server
-from cdc_assets.databases.postgres.slots import read_slots
+from cdc_assets.databases.postgres.server import read_server, read_slots
 from cdc_assets.errors import LoginRefusedError, UnreachableError
 from cdc_assets.lake import Lake
 from cdc_assets_tests.configuration import platform, write
@@ -41,7 +40,7 @@ def dsn(postgres_dsn: str, proxy: Proxy) -> str:
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("connection", "slots"):
+    for place in ("connection", "server"):
         monkeypatch.setattr(f"cdc_assets.databases.postgres.{place}.SILENT_SECONDS", 0.5)
     monkeypatch.setattr("cdc_assets.databases.mysql.connection.READ_SECONDS", 0.5)
     monkeypatch.setattr("cdc_assets.lake.connection.LOOK_SECONDS", 0.5)

@@ -15,7 +15,7 @@ from typing import Any
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
-from cdc_assets.databases.facts import Facts
+from cdc_assets.databases.catalog import Facts
 from cdc_assets.databases.postgres.columns import PostgresColumn
 from cdc_assets.databases.postgres.table import CatalogTable, ReplicaIdentity
 from cdc_assets_tests.databases.postgres_columns import column as of_type
@@ -158,7 +158,7 @@ class Source:
     scheme = Scheme.POSTGRES
 
     def read(self, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
-        """Its catalog; see `cdc_assets.databases.catalog.SourceCatalog`."""
+        """Its catalog; see `cdc_assets.databases.kinds.SourceCatalog`."""
         columns = tuple(
             replace(_in_catalog(each.kind), name=each.name, not_null=not each.optional)
             for each in self.columns

@@ -8,9 +8,9 @@ import dagster as dg
 import pytest
 
 from cdc_assets.lake.side import side_of
+from cdc_assets.operate.seen_states import Condition
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import read_status
-from cdc_assets.operate.survey import Condition
 from cdc_assets.orchestration import rebuilding
 from cdc_assets.orchestration.rebuilding import run_rebuild
 from cdc_assets.orchestration.sensors import promise_sensor

@@ -9,7 +9,7 @@ import pytest
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
-from cdc_assets.databases.facts import Facts
+from cdc_assets.databases.catalog import Facts
 from cdc_assets.databases.postgres.table import CatalogTable, ReplicaIdentity
 from cdc_assets.databases.postgres.types import PostgresColumn
 from cdc_assets.errors import TerminalError

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.databases.rows import Range, edges
+from cdc_assets.databases.statements import Range, edges
 from cdc_assets.merge.verifying.narrowing import Sizes
 from cdc_assets.schema.comparing import Fork, Key, tree
 

@@ -10,8 +10,7 @@ import pytest
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
-from cdc_assets.databases.mysql.silent import ForeignKey, cascades
-from cdc_assets.databases.mysql.table import CatalogTable
+from cdc_assets.databases.mysql.table import CatalogTable, ForeignKey, cascades
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.errors import SilentChangeError
 from cdc_assets.lake.at_source import AtSource

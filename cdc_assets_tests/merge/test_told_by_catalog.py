@@ -10,8 +10,7 @@ import pytest
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
-from cdc_assets.databases.mysql.binlog_settings import BinlogSettings
-from cdc_assets.databases.mysql.table import CatalogTable
+from cdc_assets.databases.mysql.table import BinlogSettings, CatalogTable
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.errors import RejectedRecordError, TerminalError, UnreachableError
 from cdc_assets_tests.merge.inline import change

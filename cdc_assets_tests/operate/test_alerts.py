@@ -15,7 +15,7 @@ import pytest
 from cdc_assets.changes.alerting import AlertKind
 from cdc_assets.changes.retention import Overtaking
 from cdc_assets.config.platform import AlertsConfig
-from cdc_assets.databases.postgres.slots import Slot
+from cdc_assets.databases.postgres.server import Slot
 from cdc_assets.desired import Desired, Wanted
 from cdc_assets.errors import LoginRefusedError, TerminalError, UnreachableError
 from cdc_assets.operate.alerts import AlertBook, News, Told, tell

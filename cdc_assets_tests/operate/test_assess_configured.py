@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cdc_assets.config.assess import FINDINGS
-from cdc_assets.operate.assess.configured import judge_configured
 from cdc_assets.operate.assess.finding import Place, Verdict
+from cdc_assets.operate.assess.look import judge_configured
 
 pytestmark = pytest.mark.unit
 

@@ -18,41 +18,43 @@ from cdc_assets.config.assess import FINDINGS
 from cdc_assets.config.column import ColumnOverrides
 from cdc_assets.config.connector import ConnectorConfig
 from cdc_assets.config.table import TableOverrides
-from cdc_assets.databases.mysql.binlog_settings import BinlogSettings
-from cdc_assets.databases.mysql.grants import grants_of
 from cdc_assets.databases.mysql.server import Server as BinlogServer
-from cdc_assets.databases.mysql.silent import ForeignKey, cascades
+from cdc_assets.databases.mysql.server import grants_of
+from cdc_assets.databases.mysql.table import BinlogSettings, ForeignKey, cascades
 from cdc_assets.databases.mysql.table import CatalogTable as MysqlTable
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.databases.postgres.columns import PostgresColumn
-from cdc_assets.databases.postgres.server import Odd, Published, Server
-from cdc_assets.databases.postgres.slots import Slot
+from cdc_assets.databases.postgres.server import Odd, Published, Server, Slot
 from cdc_assets.databases.postgres.table import CatalogTable as PostgresTable
 from cdc_assets.databases.postgres.table import ReplicaIdentity, RowIdentity
+from cdc_assets.databases.rows import Driver
 from cdc_assets.decode import JarMatch
 from cdc_assets.log.settings import settings_of
 from cdc_assets.log.values import RawRecord, Watermarks
-from cdc_assets.operate.assess.connector import Connector, Expected, configured_as
+from cdc_assets.operate.assess.connector import (
+    Connector,
+    Encoding,
+    Expected,
+    configured_as,
+    encoding_of,
+)
 from cdc_assets.operate.assess.connector_rules import judge_connector
 from cdc_assets.operate.assess.database import (
     Clock,
     judge_binlog,
     judge_clocks,
     judge_postgres,
+    judge_user,
 )
-from cdc_assets.operate.assess.encoding import Encoding, encoding_of
 from cdc_assets.operate.assess.finding import (
     Assessment,
     Finding,
     Place,
     Verdict,
     accepted,
-    no,
     ordered,
-    yes_but,
 )
-from cdc_assets.operate.assess.parts import EXTENSIONS, Driver, Needed, SparkFacts, judge_spark
-from cdc_assets.operate.assess.rights import judge_user
+from cdc_assets.operate.assess.parts import EXTENSIONS, Needed, SparkFacts, judge_spark
 from cdc_assets.operate.assess.tables import Table, judge_table
 from cdc_assets.operate.assess.topics import Topic, judge_topic
 from cdc_assets.schema.modes import ConnectorModes
@@ -794,8 +796,8 @@ def test_the_command_that_prints_the_jar_is_named(found: JarMatch) -> None:
 
 def test_a_table_is_as_good_as_its_worst_column() -> None:
     column = Place("shop", TABLE.table, "price")
-    found = ordered([yes_but("stored_as_text", column, "p", "i", "r"),
-                     no("compacted", TABLE, "p", "i", "r", stops=True)])  # fmt: skip
+    text = Finding("stored_as_text", column, Verdict.PARTIAL, "p", "i", "r")
+    found = ordered([text, Finding("compacted", TABLE, Verdict.NO, "p", "i", "r", stops=True)])
     assert TABLE.table is not None
     whole = Assessment(datetime.now(UTC), ("shop",), (TABLE.table,), found)
     assert [(at.scope, verdict.value) for at, verdict in whole.lines()] == [

@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 from prometheus_client.registry import CollectorRegistry
 
 from cdc_assets.cli import cli
-from cdc_assets.databases.postgres.slots import Slot
+from cdc_assets.databases.postgres.server import Slot
 from cdc_assets.desired import Desired, Wanted
 from cdc_assets.errors import ConfigError, UnreachableError
 from cdc_assets.operate.completeness import Completeness

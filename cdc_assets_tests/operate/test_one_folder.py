@@ -13,9 +13,8 @@ from cdc_assets.desired import NOTHING, DesiredBook, Wanted, Wish
 from cdc_assets.merge.resnapshot.progress import Progress
 from cdc_assets.operate.alerts import AlertBook
 from cdc_assets.operate.failures import FailureKind
-from cdc_assets.operate.seen_states import Seen
+from cdc_assets.operate.seen_states import Condition, Seen
 from cdc_assets.operate.services import Services
-from cdc_assets.operate.survey import Condition
 from cdc_assets_tests.configuration import platform, source, write
 
 pytestmark = pytest.mark.unit

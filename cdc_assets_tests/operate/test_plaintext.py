@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cdc_assets.config.assess import FINDINGS
-from cdc_assets.operate.assess.configured import judge_logins
 from cdc_assets.operate.assess.finding import Place, Verdict
+from cdc_assets.operate.assess.look import judge_logins
 from cdc_assets.operate.plaintext import plaintext_logins
 from cdc_assets_tests.configuration import platform, source, write
 

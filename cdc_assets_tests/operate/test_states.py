@@ -16,9 +16,9 @@ from cdc_assets.lake.properties import Published
 from cdc_assets.lake.state import TableState
 from cdc_assets.log.values import Watermarks
 from cdc_assets.operate.failures import Failure, FailureKind, Hold
-from cdc_assets.operate.seen_states import Seen, StateBook
+from cdc_assets.operate.seen_states import Condition, Seen, StateBook
 from cdc_assets.operate.states import standing_of, stopped_words
-from cdc_assets.operate.survey import Condition, TableSurvey
+from cdc_assets.operate.survey import TableSurvey
 from cdc_assets.orchestration.planning import is_due
 from cdc_assets.registry import Dropped, TableEntry
 from cdc_assets_tests.world import NOW

@@ -19,9 +19,10 @@ from cdc_assets.lake import Lake
 from cdc_assets.lake.packed import pack, unpack
 from cdc_assets.lake.properties import PREFIX
 from cdc_assets.log import KafkaLog
+from cdc_assets.operate.seen_states import Condition
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import read_status
-from cdc_assets.operate.survey import Condition, survey
+from cdc_assets.operate.survey import survey
 from cdc_assets.orchestration.keys import (
     CHECK_OFFSETS,
     CHECK_SCHEMA,

@@ -14,9 +14,9 @@ from cdc_assets_devstack.spark_server import SparkEndpoint
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.log.hours import hour_of
 from cdc_assets.operate.failures import Failure, FailureKind
+from cdc_assets.operate.seen_states import Condition
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import read_status
-from cdc_assets.operate.survey import Condition
 from cdc_assets.orchestration.assets import table_asset
 from cdc_assets.orchestration.keys import SPARK, TAG_MODE, TAIL
 from cdc_assets.orchestration.replicate_command import Selection, run_replicate

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.changes.offsets import Coordinate
-from cdc_assets.databases.facts import Facts, numbered
+from cdc_assets.databases.catalog import Facts, numbered
 from cdc_assets.formats.ddl import read_statement
 from cdc_assets.formats.foreign_keys import UNNAMED
 from cdc_assets.schema.ddl import Ddl, Given, Relation

@@ -14,7 +14,7 @@ from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.databases.mysql.grants import read_grants
+from cdc_assets.databases.mysql.server import read_grants
 from cdc_assets.operate.discovery import discover
 from cdc_assets.operate.services import Services
 from cdc_assets_tests.stack.assessed import assessment, findings, places

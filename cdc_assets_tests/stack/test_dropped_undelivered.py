@@ -10,9 +10,9 @@ import requests
 from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.operate.seen_states import Condition
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import read_status
-from cdc_assets.operate.survey import Condition
 from cdc_assets.orchestration.sensors import promise_sensor
 from cdc_assets_tests.lake_view import read_rows
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated

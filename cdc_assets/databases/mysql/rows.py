@@ -1,48 +1,63 @@
-"""Rows of a table of MySQL or MariaDB, counted, digested and read: see `cdc_assets.databases.rows`.
+"""Reads the rows of a table of MySQL or MariaDB: see `cdc_assets.databases.rows`.
 
 How far readers are is asked in two ways. MariaDB says where in its binlog a consistent snapshot
 stands. MySQL does not: there all transactions that write and were open have to be over.
+
+Each part of a wave is read by one statement, which shows its keys as of the moment at which it
+began; no snapshot is shared.
+
+Spark reads by MariaDB's JDBC driver. The URL is one of MySQL: by it Spark quotes names as MySQL
+does. With ``jdbc:mariadb:`` Spark 4.1 writes them in double quotes, which are texts there. All else
+is given as properties of the driver:
+https://mariadb.com/docs/connectors/mariadb-connector-j/about-mariadb-connector-j
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 import pymysql
 from pymysql.cursors import SSCursor
 
 from cdc_assets.changes.position import Scheme, decode, epoch_bits
+from cdc_assets.databases.dialect import Given
 from cdc_assets.databases.mysql.catalog import read_tables
-from cdc_assets.databases.mysql.comparing import finds_keys, form_of, is_indexed, may_be_key
-from cdc_assets.databases.mysql.connection import connected, translated, without_cryptography
-from cdc_assets.databases.mysql.dsn import parse_dsn
-from cdc_assets.databases.mysql.places import Place, has_delivered, is_same_log, place_of
-from cdc_assets.databases.mysql.statements import Given, Statements, texts_of
-from cdc_assets.databases.reading import TableReading
+from cdc_assets.databases.mysql.connection import (
+    WHERE,
+    Dsn,
+    Tls,
+    TlsMode,
+    connected,
+    parse_dsn,
+    translated,
+    without_cryptography,
+)
+from cdc_assets.databases.mysql.dialect import MysqlDialect, MysqlSource
+from cdc_assets.databases.mysql.server import Place, has_delivered, is_same_log, place_of
 from cdc_assets.databases.rows import (
-    GRACE_SECONDS,
     Access,
     ConnectorOffsets,
     Delivery,
-    Found,
-    Range,
-    paired,
+    Driver,
+    SourceRows,
     table_of,
 )
+from cdc_assets.databases.statements import Statements, paired
 from cdc_assets.errors import ConfigError, TerminalError
-from cdc_assets.schema.comparing import Comparison, Key, Sum, tree
 
-KEYS_IN_STATEMENT: Final = 200
+T = TypeVar("T")
+
 _PLACED: Final = Scheme.MARIADB.numbers
 """A position with a place in a binlog has at least so many numbers."""
 
 _TIMED_OUT: Final = frozenset({1969, 3024})
 _REFUSED: Final = frozenset({1044, 1045, 1142, 1227})
 _NO_SYNTAX: Final = 1064
-SESSION: Final = {
+_SESSION: Final = {
     "time_zone": "'+00:00'",
     "sql_mode": "''",
     "collation_connection": "utf8mb4_bin",
@@ -50,7 +65,7 @@ SESSION: Final = {
 }
 """As the connector's values are written: instants in UTC, zero dates as they are."""
 
-READ_ONLY: Final = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+_READ_ONLY: Final = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 _CONSISTENT: Final = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 _ENDS: Final = ("SHOW BINLOG STATUS", "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")
@@ -69,29 +84,26 @@ SELECT COLUMN_NAME, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.C
 WHERE TABLE_SCHEMA = %(schema)s AND TABLE_NAME = %(name)s
 """
 
+DRIVER: Final = Driver("org.mariadb.jdbc.Driver", "org.mariadb.jdbc:mariadb-java-client")
+FETCH: Final = 5_000
+"""So many rows come at a time, and are held by a task."""
 
-class MysqlRows:
+_BEGIN: Final = "-----BEGIN CERTIFICATE-----"
+_CONNECT_MILLIS: Final = "10000"
+
+
+class MysqlRows(SourceRows):
     """See `SourceRows`. Make one by `of`."""
 
     def __init__(
-        self,
-        connection: pymysql.Connection[Any],
-        access: Access,
-        comparison: Comparison,
-        statements: Statements,
-        *,
-        finds_keys: bool,
+        self, connection: pymysql.Connection[Any], access: Access, statements: Statements
     ) -> None:
-        self.comparison = comparison
-        self.is_ordered = statements.is_ordered
-        self.finds_keys = finds_keys
+        super().__init__(access, statements)
         self._connection = connection
-        self._access = access
         self._address = parse_dsn(access.dsn).address
-        self._statements = statements
         self._is_recognised = False
-        self._is_mariadb = bool(self._asked("SELECT VERSION() LIKE '%%MariaDB%%'")[0][0])
-        self._asked(f"SET SESSION {' = '.join(self._limit)}")
+        self._is_mariadb = bool(self.asked("SELECT VERSION() LIKE '%%MariaDB%%'")[0][0])
+        self.asked(f"SET SESSION {' = '.join(self._limit)}")
 
     @classmethod
     def of(cls, access: Access) -> MysqlRows:
@@ -101,39 +113,51 @@ class MysqlRows:
             UnreachableError: if the database does not answer.
             TerminalError: if it refuses, or is none whose rows can be compared.
         """
-        table = table_of(access, read_tables)
-        known = {each.name: each for each in table.columns}
-        sources, comparison = paired(known, access.schema, form_of, may_be_key)
+        table, dialect = table_of(access, read_tables), MysqlDialect()
         connection = _opened(access)
         with _failing(access):
             charsets = _charsets(connection, access)
-        texts = texts_of(comparison, sources, charsets, table.facts)
-        first = sources[comparison.key[0].name] if comparison.key else None
-        is_ordered = first is not None and is_indexed(first)
-        statements = Statements(access.table, comparison, texts, is_ordered)
-        finds = first is not None and finds_keys(first)
-        rows = cls(connection, access, comparison, statements, finds_keys=finds)
-        rows._require_days()
+        known = {
+            each.name: MysqlSource(each, table.facts[each.name].existing, *charsets[each.name])
+            for each in table.columns
+        }
+        sources, comparison = paired(known, access.schema, dialect)
+        rows = cls(connection, access, Statements(dialect, access.table, comparison, sources))
+        rows.require_keys()
         return rows
+
+    def asked(self, statement: str, given: Given | None = None) -> Sequence[tuple[Any, ...]]:
+        """See `SourceRows`."""
+        with _failing(self.access), self._connection.cursor() as cursor:
+            cursor.execute(statement, given or {})
+            return cursor.fetchall()
+
+    def streamed(self, statement: str, given: Given) -> Iterator[tuple[Any, ...]]:
+        """See `SourceRows`."""
+        with _failing(self.access), self._connection.cursor(SSCursor) as cursor:
+            cursor.execute(statement, given)
+            yield from cursor.fetchall_unbuffered()
+
+    def literal(self, statement: str, given: Given) -> str:
+        """See `SourceRows`."""
+        with self._connection.cursor() as cursor:
+            return cursor.mogrify(statement, given)
+
+    def at_once(self, read: Callable[[], T]) -> tuple[str, T]:
+        """See `SourceRows`: the place is read last, for tables that a snapshot does not cover."""
+        with self._snapshot():
+            found = read()
+            return self.place(), found
+
+    def estimate(self) -> int:
+        """See `SourceRows`."""
+        schema, name = self.access.table
+        rows = self.asked(_ESTIMATE, {"schema": schema, "name": name})
+        return int(rows[0][0] or 0) if rows else 0
 
     def place(self) -> str:
         """See `SourceRows`."""
         return str(self._end())
-
-    def sums(self, within: Range) -> Mapping[int, Sum]:
-        """See `SourceRows`."""
-        given: Given = {}
-        bucket = self._statements.bucket(tree(within.bounds), given)
-        return self._added_up(bucket, self._statements.within(within, given), given)
-
-    def digests(self, within: Sequence[Range]) -> Iterator[tuple[Key, str]]:
-        """See `SourceRows`; the server sends rows as they are read."""
-        given: Given = {}
-        statement = self._statements.digests(within, given)
-        with _failing(self._access), self._connection.cursor(SSCursor) as cursor:
-            cursor.execute(statement, given)
-            for row in cursor.fetchall_unbuffered():
-                yield tuple(row[:-1]), self._whole(row[-1])
 
     def is_past(self, position: str) -> bool:
         """See `SourceRows`: MariaDB's next transaction has the place of the snapshot before it."""
@@ -154,30 +178,11 @@ class MysqlRows:
         with self._snapshot():
             return self._seen().reaches(Place.parse(moment))
 
-    def found(self, keys: Sequence[Key]) -> Found:
-        """See `SourceRows`: one transaction, whose snapshot is not newer than the place."""
-        rows: list[tuple[Any, ...]] = []
-        each = KEYS_IN_STATEMENT if self.finds_keys else max(len(keys), 1)
-        with self._snapshot():
-            for n in range(0, len(keys), each):
-                given: Given = {}
-                statement = self._statements.found(keys[n : n + each], given)
-                rows += self._asked(statement, given)
-            until = self._end()
-        return Found.of(str(until), rows, self.comparison, keys)
-
-    def total(self) -> tuple[str, Sum]:
-        """See `SourceRows`."""
-        with self._snapshot():
-            sums = self._added_up("0", "TRUE", {})
-            until = self._end()
-        return str(until), sums.get(0, Sum())
-
     def delivery(self, until: str) -> Delivery:
         """See `SourceRows`: by what Kafka Connect has committed for the connector."""
         connector = self._connector
         if connector is None:
-            who = f"no connector is known (sources.{self._access.source}.connect)"
+            who = f"no connector is known (sources.{self.access.source}.connect)"
             return Delivery(False, who, is_hopeless=True)
         place = next((place_of(each) for each in connector.offsets()), None)
         if place is None:
@@ -195,23 +200,23 @@ class MysqlRows:
         """Returns whether a connector of MariaDB reads this binlog; looked at until it does."""
         if self._is_mariadb and not self._is_recognised:
             here = {"file": connector.file, "position": connector.position}
-            gtids = self._asked(_GTIDS, here)[0][0]
+            gtids = self.asked(_GTIDS, here)[0][0]
             self._is_recognised = is_same_log(connector, str(gtids or ""))
         return self._is_recognised or not self._is_mariadb
 
     @cached_property
     def _connector(self) -> ConnectorOffsets | None:
-        return self._access.connector()
+        return self.access.connector()
 
     def nudge(self) -> None:
         """See `SourceRows`: the configured statement, in a transaction of its own."""
-        statement = self._access.nudge
+        statement = self.access.nudge
         if not isinstance(statement, str):
             what = "verify.nudge: nothing tells what may be written to the binlog"
             remedy = "write the statement, such as REPLACE INTO ops.heartbeat VALUES (1, now())"
-            raise ConfigError(what, where=self._access.where, remedy=remedy)
-        server = parse_dsn(self._access.dsn)
-        with _failing(self._access), connected(server, server.tls.arguments()) as connection:
+            raise ConfigError(what, where=self.access.where, remedy=remedy)
+        server = parse_dsn(self.access.dsn)
+        with _failing(self.access), connected(server, server.tls.arguments()) as connection:
             with connection.cursor() as cursor:
                 cursor.execute(statement)
             connection.commit()
@@ -220,98 +225,43 @@ class MysqlRows:
         """See `SourceRows`."""
         self._connection.close()
 
-    # ── to be read in waves ──────────────────────────────────────────────────────────────
-
-    def reading(self) -> TableReading:
-        """Returns the reading of the whole table in waves."""
-        from cdc_assets.databases.mysql.reading import MysqlReading
-
-        return MysqlReading(self, self._access)
-
-    def bounds(self, start: Key | None, every: int, count: int) -> tuple[Key, ...]:
-        """Returns each so manieth key from one on, at most so many of them."""
-        found: list[Key] = []
-        while len(found) < count:
-            given: Given = {}
-            rows = self._asked(self._statements.after(start, every, given), given)
-            if not rows:
-                break
-            start = tuple(rows[0])
-            found.append(start)
-        return tuple(found)
-
-    def whole(self, within: Range) -> str:
-        """Returns a statement for a range's rows, as `databases.reading` names columns."""
-        given: Given = {}
-        statement = self._statements.whole(within, given)
-        with self._connection.cursor() as cursor:
-            return cursor.mogrify(statement, given)
-
-    def estimate(self) -> int:
+    def reader_options(self) -> Mapping[str, str]:
         """See `SourceRows`."""
-        schema, name = self._access.table
-        rows = self._asked(_ESTIMATE, {"schema": schema, "name": name})
-        return int(rows[0][0] or 0) if rows else 0
-
-    def session(self) -> Mapping[str, str]:
-        """Variables of each session that reads the table, as SQL has their values."""
+        server, where = parse_dsn(self.access.dsn), self.access.where
+        is_encrypted = any(
+            value for _, value in self.asked("SHOW SESSION STATUS LIKE 'Ssl_cipher'")
+        )
         name, value = self._limit
-        return {**SESSION, name: value}
-
-    def is_encrypted(self) -> bool:
-        """Returns whether the connection is."""
-        return any(value for _, value in self._asked("SHOW SESSION STATUS LIKE 'Ssl_cipher'"))
-
-    # ── asking ───────────────────────────────────────────────────────────────────────────
+        session = {**_SESSION, name: value}
+        return {
+            **reader_options(server, where, is_encrypted=is_encrypted),
+            "sessionVariables": ",".join(f"{n}={v}" for n, v in session.items()),
+            "sessionInitStatement": _READ_ONLY,
+            "socketTimeout": f"{self.access.answer_seconds * 1000:.0f}",
+        }
 
     @property
     def _limit(self) -> tuple[str, str]:
         """The variable that bounds what a statement takes, and its value."""
-        seconds = self._access.statement_seconds
+        seconds = self.access.statement_seconds
         if self._is_mariadb:
             return "max_statement_time", f"{seconds:.3f}"
         return "max_execution_time", f"{seconds * 1000:.0f}"
 
-    def _require_days(self) -> None:
-        """Refuses keys of which the lake has another date, that of another row perhaps."""
-        statement = self._statements.lacking_days()
-        if statement and self._asked(statement):
-            what = (
-                "the key of a row has a date without a month or a day, in whose place connectors "
-                "write another date: rows cannot be told apart"
-            )
-            remedy = "give these rows a date; connectors cannot tell them apart either"
-            self.close()
-            raise TerminalError(what, where=self._access.where, remedy=remedy)
-
-    def _added_up(self, bucket: str, condition: str, given: Given) -> dict[int, Sum]:
-        statement = self._statements.sums(bucket, condition)
-        found: dict[int, Sum] = {}
-        for number, count, first, second, unknown in self._asked(statement, given):
-            self._whole(None if unknown else "")
-            found[int(number)] = Sum(int(count), int(first), int(second))
-        return found
-
-    def _whole(self, digest: str | None) -> str:
-        if digest is None:
-            what = "a row is too long for the database to digest it (max_allowed_packet)"
-            raise TerminalError(what, where=self._access.where, remedy="raise it on the server")
-        return digest
-
     @contextmanager
     def _snapshot(self) -> Iterator[None]:
-        self._asked(_CONSISTENT)
+        self.asked(_CONSISTENT)
         try:
             yield
         finally:
-            self._asked("COMMIT")
+            self.asked("COMMIT")
 
     def _open(self) -> frozenset[str]:
-        return frozenset(str(number) for (number,) in self._asked(_OPEN))
+        return frozenset(str(number) for (number,) in self.asked(_OPEN))
 
     def _seen(self) -> Place:
         """Returns the place in MariaDB's binlog of the transaction's snapshot."""
-        said = {name.lower(): value for name, value in self._asked(_SNAPSHOT)}
+        said = {name.lower(): value for name, value in self.asked(_SNAPSHOT)}
         return Place(said.get("binlog_snapshot_file", ""),
                      int(said.get("binlog_snapshot_position", 0)))  # fmt: skip
 
@@ -338,23 +288,14 @@ class MysqlRows:
                 raise TerminalError(
                     what, where=f"database {self._address}", remedy=remedy
                 ) from None
-            raise failure(error, self._access) from None
-
-    def _asked(
-        self, statement: str, given: Mapping[str, Any] | None = None
-    ) -> tuple[tuple[Any, ...], ...]:
-        with _failing(self._access), self._connection.cursor() as cursor:
-            cursor.execute(statement, given or {})
-            return cursor.fetchall()
+            raise _failure(error, self.access) from None
 
 
-def failure(error: pymysql.Error, access: Access) -> Exception:
+def _failure(error: pymysql.Error, access: Access) -> Exception:
     """Returns the error that a person is shown."""
     address = parse_dsn(access.dsn).address
     if error.args and error.args[0] in _TIMED_OUT:
-        what = f"a statement took longer than {access.statement_seconds:g} s"
-        remedy = "compare fewer rows at once (verify.chunk_rows), or raise verify.statement_seconds"
-        return TerminalError(what, where=f"database {address} {access.where}", remedy=remedy)
+        return access.timed_out(address)
     return translated(error, address)
 
 
@@ -363,20 +304,19 @@ def _failing(access: Access) -> Iterator[None]:
     try:
         yield
     except pymysql.Error as error:
-        raise failure(error, access) from None
+        raise _failure(error, access) from None
     except RuntimeError:  # PyMySQL without its optional package
         raise without_cryptography(parse_dsn(access.dsn).address) from None
 
 
 def _opened(access: Access) -> pymysql.Connection[Any]:
     server = parse_dsn(access.dsn)
-    seconds = access.statement_seconds + GRACE_SECONDS
     with _failing(access):
-        connection = connected(server, server.tls.arguments(), seconds)
+        connection = connected(server, server.tls.arguments(), access.answer_seconds)
         connection.autocommit(True)
         with connection.cursor() as cursor:
-            cursor.execute(f"SET SESSION {', '.join(f'{n} = {v}' for n, v in SESSION.items())}")
-            cursor.execute(READ_ONLY)
+            cursor.execute(f"SET SESSION {', '.join(f'{n} = {v}' for n, v in _SESSION.items())}")
+            cursor.execute(_READ_ONLY)
     return connection
 
 
@@ -386,3 +326,68 @@ def _charsets(connection: pymysql.Connection[Any], access: Access) -> dict[str, 
     with connection.cursor() as cursor:
         cursor.execute(_CHARSETS, {"schema": schema, "name": name})
         return {name: (charset or "", own or "") for name, charset, own in cursor.fetchall()}
+
+
+def reader_options(server: Dsn, where: str, *, is_encrypted: bool) -> Mapping[str, str]:
+    """Returns the reader's options for a server that a connection of ours was made to.
+
+    Args:
+        server: where it is.
+        where: for errors.
+        is_encrypted: whether that connection is; where the DSN leaves it open, readers' are, too.
+
+    Raises:
+        ConfigError: if its user shows a certificate, which the driver (3.5) takes with its key from
+            a keystore at a path or URL only; or if the authority's cannot be read.
+    """
+    if server.tls.cert:
+        what = (
+            "database.dsn names a certificate of its user (ssl-cert), which Spark's readers cannot "
+            "show: MariaDB's driver takes it and its key from a keystore file alone, which each "
+            "executor would need, and not as text like the authority's"
+        )
+        remedy = (
+            "name a user in database.dsn who logs in by a password (REQUIRE SSL, not REQUIRE X509) "
+            "and leave out ssl-cert and ssl-key, or have the connector read: resnapshot --via "
+            "signal, rebuild --from-snapshot"
+        )
+        raise ConfigError(what, where=where, remedy=remedy)
+    host = f"[{server.host}]" if ":" in server.host else server.host
+    return {
+        "url": f"jdbc:mysql://{host}:{server.port}/?permitMysqlScheme",
+        "driver": DRIVER.name,
+        "user": server.user,
+        "password": server.password,
+        "fetchsize": str(FETCH),
+        "connectTimeout": _CONNECT_MILLIS,
+        "connectionAttributes": "program_name:cdc-assets resnapshot",
+        **_encryption(server.tls, is_encrypted=is_encrypted),
+    }
+
+
+def _encryption(tls: Tls, *, is_encrypted: bool) -> Mapping[str, str]:
+    """Passes on the authority's certificate as text: executors need no file."""
+    match tls.mode:
+        case TlsMode.VERIFY_CA | TlsMode.VERIFY_IDENTITY:
+            mode = "verify-ca" if tls.mode is TlsMode.VERIFY_CA else "verify-full"
+            given = {"serverSslCert": _certificates(tls.ca)} if tls.ca else {}
+            return {"sslMode": mode, **given}
+        case TlsMode.REQUIRED:
+            return {"sslMode": "trust"}
+        case _ if is_encrypted:
+            return {"sslMode": "trust"}
+        case _:  # as PyMySQL does, MySQL's key is asked for by which the password is encrypted
+            return {"sslMode": "disable", "allowPublicKeyRetrieval": "true"}
+
+
+def _certificates(file: str) -> str:
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        what = "the file ssl-ca of the database's DSN cannot be read"
+        remedy = "name a PEM file that this user may read"
+        raise ConfigError(what, where=WHERE, remedy=remedy) from error
+    if _BEGIN not in text:
+        what = "the file ssl-ca of the database's DSN has no certificate"
+        raise ConfigError(what, where=WHERE, remedy="name a PEM file")
+    return text[text.index(_BEGIN) :]

@@ -118,6 +118,11 @@ def _unless_silent(gen: Any, seconds: float) -> Generator[Any, Any, Any]:
         return done.value
 
 
+def quote(name: str) -> str:
+    """Quotes an identifier, for a statement that has parameters."""
+    return '"' + name.replace('"', '""').replace("%", "%%") + '"'
+
+
 def address_of(dsn: str) -> str:
     """Returns ``host:port/database`` for messages."""
     try:

@@ -28,15 +28,13 @@ from cdc_assets.databases.mapping import (
 from cdc_assets.databases.postgres.columns import (
     ENUM,
     OF_EXTENSIONS,
-    PostgresColumn,
-    numeric_digits,
-    seconds_digits,
-)
-from cdc_assets.databases.postgres.large_values import (
     SPATIAL,
     VECTORS,
+    PostgresColumn,
     is_long_number,
     lost_when_unchanged,
+    numeric_digits,
+    seconds_digits,
 )
 from cdc_assets.schema import stand_ins
 from cdc_assets.schema.described import Described

@@ -22,8 +22,8 @@ from typing import Final
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import SourceConfig
-from cdc_assets.databases.catalog import SourceTable, catalog_of
-from cdc_assets.databases.facts import Facts, told, with_number
+from cdc_assets.databases.catalog import Facts, SourceTable, told, with_number
+from cdc_assets.databases.kinds import catalog_of
 from cdc_assets.errors import RejectedRecordError, TerminalError, TransientError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.layout import Layout

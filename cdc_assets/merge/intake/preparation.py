@@ -19,7 +19,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_assets.databases.facts import Facts, with_number
+from cdc_assets.databases.catalog import Facts, with_number
 from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.lacking import texts

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import SourceConfig
-from cdc_assets.databases.catalog import SourceTable, catalog_of
-from cdc_assets.databases.facts import Facts, numbered
+from cdc_assets.databases.catalog import Facts, SourceTable, numbered
+from cdc_assets.databases.kinds import catalog_of
 from cdc_assets.errors import UnreachableError
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.history import StatementHistory

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import SourceConfig
-from cdc_assets.databases.catalog import catalog_of
-from cdc_assets.databases.mysql.narrowing import holds_type, widest
+from cdc_assets.databases.kinds import catalog_of
+from cdc_assets.databases.mysql.type_text import holds_type, widest
 from cdc_assets.errors import SilentChangeError, UnreachableError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.intake.planning.topics import begin_of

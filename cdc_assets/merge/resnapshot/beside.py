@@ -37,8 +37,8 @@ from pyspark.sql import SparkSession
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.databases.reading import reading_of
-from cdc_assets.databases.rows import Range, SourceRows
+from cdc_assets.databases.rows import SourceRows
+from cdc_assets.databases.statements import Range
 from cdc_assets.effects import effect
 from cdc_assets.errors import ConfigError, TransientError
 from cdc_assets.lake import TableState
@@ -114,7 +114,7 @@ class ReadBeside:
         """
         self._require_possible(standing)
         with self._opened(self._table(standing).first) as source:
-            rows, said = reading_of(source, self._where).estimate(), self._source.resnapshot
+            rows, said = source.reading().estimate(), self._source.resnapshot
         waves = max(1, -(-rows // (said.chunk_rows * said.parallel)))
         done = self._table(standing).beside
         goes_on = f", and goes on after {done.waves} of them" if done else ""
@@ -169,7 +169,7 @@ class ReadBeside:
 
     def _waves(self, work: BesideTable, source: SourceRows) -> None:
         said = self._source.resnapshot
-        pace, reading = Pace(said.rows_per_second), reading_of(source, self._where)
+        pace, reading = Pace(said.rows_per_second), source.reading()
         while not work.progress.is_read:
             began = pace.clock()
             with (

@@ -22,7 +22,7 @@ from pyspark.sql.types import StructField
 from cdc_assets.changes.names import HELPERS, Shard
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.publish_kind import PublishKind
-from cdc_assets.databases.reading import DIGEST, TOLD
+from cdc_assets.databases.statements import DIGEST, TOLD
 from cdc_assets.effects import effect
 from cdc_assets.errors import ConflictError, TerminalError
 from cdc_assets.lake import Published, TableState

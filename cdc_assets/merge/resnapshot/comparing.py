@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.names import HELPERS
-from cdc_assets.databases.reading import DIGEST, KEY, LARGE, TOLD
+from cdc_assets.databases.statements import DIGEST, KEY, LARGE, TOLD
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.verifying.canonical import digest, of_told

@@ -9,8 +9,8 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_assets.databases.reading import DIGEST, KEY, Wave
-from cdc_assets.databases.rows import Range
+from cdc_assets.databases.rows import Wave
+from cdc_assets.databases.statements import DIGEST, KEY, Range
 from cdc_assets.errors import ConfigError, TerminalError, TransientError
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.statements.pinning import pinned

@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from cdc_assets.changes.mode import Mode
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.databases.reading import reading_of
 from cdc_assets.databases.rows import SourceRows
 from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.lake.at_source import AtSource
@@ -191,7 +190,7 @@ class Resnapshot:
                 self._lakes,
                 entry,
                 source,
-                reading_of(source, where),
+                source.reading(),
                 Sizes(said.resnapshot.chunk_rows, said.resnapshot.parallel, MOST),
                 self._run_id,
                 self._clock,

@@ -33,8 +33,8 @@ from datetime import datetime
 from typing import Final
 
 from cdc_assets.changes.publish_kind import PublishKind
-from cdc_assets.databases.reading import TableReading
-from cdc_assets.databases.rows import Range, SourceRows
+from cdc_assets.databases.rows import SourceRows, TableReading
+from cdc_assets.databases.statements import Range
 from cdc_assets.effects import effect
 from cdc_assets.errors import ConflictError, TerminalError, TransientError
 from cdc_assets.merge.plan.plan import BatchPlan

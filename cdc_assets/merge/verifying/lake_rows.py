@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.names import HELPERS
-from cdc_assets.databases.reading import KEY
+from cdc_assets.databases.statements import KEY
 from cdc_assets.lake import Lake
 from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.plan.plan import BatchPlan

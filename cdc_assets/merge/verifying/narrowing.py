@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cdc_assets.databases.rows import Range, SourceRows
+from cdc_assets.databases.rows import SourceRows
+from cdc_assets.databases.statements import Range
 from cdc_assets.merge.verifying.lake_rows import LakeRows
 from cdc_assets.merge.verifying.pace import Pace
 from cdc_assets.schema.comparing import Key, Sum

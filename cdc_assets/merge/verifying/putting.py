@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.names import HELPERS
 from cdc_assets.changes.publish_kind import PublishKind
-from cdc_assets.databases.reading import KEY, TOLD
+from cdc_assets.databases.statements import KEY, TOLD
 from cdc_assets.errors import ConflictError, TransientError
 from cdc_assets.lake import Lake, Published
 from cdc_assets.lake.carried import SideMark

@@ -28,7 +28,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from cdc_assets.changes.position import Scheme
-from cdc_assets.databases.reading import KEY, TOLD
+from cdc_assets.databases.statements import KEY, TOLD
 from cdc_assets.errors import ConfigError, ConflictError, TerminalError, TransientError
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.failures import translated

@@ -24,7 +24,8 @@ from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.verify import VerifyConfig
-from cdc_assets.databases.rows import Access, Found, SourceRows, rows_of
+from cdc_assets.databases.kinds import rows_of
+from cdc_assets.databases.rows import Access, Found, SourceRows
 from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.log.connect import connector_of
 from cdc_assets.merge.attempt import Attempts, Connections

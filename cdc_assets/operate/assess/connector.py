@@ -8,13 +8,16 @@ nothing tells what it does with NULL.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final, Literal
 
+from cdc_assets.changes.json_text import read_json
 from cdc_assets.config.connector import ConnectorConfig
+from cdc_assets.formats.wire_id import Framed, Side, read_frame
 from cdc_assets.log.connect import prefix_of
-from cdc_assets.operate.assess.encoding import Encoding
+from cdc_assets.log.values import RawRecord
 from cdc_assets.operate.assess.finding import Place
 
 Kind = Literal["postgres", "mysql", "mariadb", "sqlserver", "oracle", "mongodb", "yugabyte"]
@@ -38,6 +41,19 @@ NAME_CONVERTER: Final = (
     "name the converters in the connector's configuration, with "
     "value.converter.replace.null.with.default=false, for keys too"
 )
+
+
+class Encoding(Enum):
+    """How values are written: as JSON, with or without a schema in each; or by a schema's id."""
+
+    JSON_WITH_SCHEMA = "JSON with a schema in each record"
+    JSON = "JSON"
+    FRAMED = "values that name a schema of a registry"
+
+    @property
+    def is_json(self) -> bool:
+        """Whether Connect's JSON converter may have written it."""
+        return self is not Encoding.FRAMED
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +165,14 @@ class Expected:
     has_database: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A connector, and what the source's configuration assumes of it."""
+
+    connector: Connector
+    expected: Expected
+
+
 def _is_named(name: str, patterns: str) -> bool | None:
     """Returns whether a list of regular expressions has a name; None if Python cannot read it."""
     texts = [one.strip().replace(r"\,", ",") for one in _COMMA.split(patterns)]
@@ -170,3 +194,22 @@ def configured_as(connector: Connector, said: ConnectorConfig) -> ConnectorConfi
         return ConnectorConfig.model_validate({**said.model_dump(), **really})
     except ValueError:  # a mode of a newer connector
         return said
+
+
+def encoding_of(records: Iterable[RawRecord]) -> Encoding | None:
+    """Returns how the values of all of these are written; None if they differ, or nothing tells it.
+
+    Args:
+        records: some; those without a value tell nothing.
+    """
+    found = {_encoding(each, each.value) for each in records if each.value}
+    return found.pop() if len(found) == 1 else None
+
+
+def _encoding(record: RawRecord, value: bytes) -> Encoding | None:
+    if isinstance(read_frame(record, Side.VALUE), Framed):
+        return Encoding.FRAMED
+    document = read_json(value)
+    if not isinstance(document, dict):
+        return None
+    return Encoding.JSON_WITH_SCHEMA if {"schema", "payload"} == set(document) else Encoding.JSON

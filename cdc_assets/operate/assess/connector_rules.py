@@ -7,7 +7,8 @@ of Debezium's, which a source's format tells.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Final
 
 from cdc_assets.log.signal_channel import is_begun, lacking
@@ -17,11 +18,13 @@ from cdc_assets.operate.assess.connector import (
     NAME_CONVERTER,
     Connector,
     Expected,
+    Judged,
     configured_as,
 )
-from cdc_assets.operate.assess.finding import Finding, no, yes_but
+from cdc_assets.operate.assess.finding import Finding, Rule, Seen, Verdict, judged
 from cdc_assets.operate.assess.lossy import LOSSY
 
+_NO, _PARTIAL = Verdict.NO, Verdict.PARTIAL
 _FLATTEN: Final = "ExtractNewRecordState"
 _WITHOUT_TRUNCATES: Final = frozenset({"sqlserver", "mongodb", "yugabyte"})
 _MARKING: Final = frozenset({"postgres", "sqlserver", "oracle"})
@@ -29,197 +32,159 @@ _MARKING: Final = frozenset({"postgres", "sqlserver", "oracle"})
 _LEAVE_OUT: Final = frozenset({
     "column.exclude.list", "column.include.list", "field.exclude.list", "field.renames",
 })  # fmt: skip
-_KEEP_NULL: Final = "set value.converter.replace.null.with.default=false, for keys too"
-
-Rule = Callable[[Connector, Expected], Iterator[Finding]]
 
 
 def judge_connector(connector: Connector, expected: Expected) -> Iterator[Finding]:
     """Yields all findings on one connector."""
-    for rule in _RULES:
-        yield from rule(connector, expected)
+    return judged(RULES, expected.at, Judged(connector, expected))
 
 
-def _state(connector: Connector, expected: Expected) -> Iterator[Finding]:
-    if connector.bad:
-        yield no(
-            "connector_state", expected.at,
-            f"connector {connector.name}: {connector.bad}",
-            "no changes arrive until it runs",
-            "correct what its status in Kafka Connect names, and start it again",
-        )  # fmt: skip
+def _state(facts: Judged) -> str:
+    bad = facts.connector.bad
+    return f"connector {facts.connector.name}: {bad}" if bad else ""
 
 
-def _settings(connector: Connector, expected: Expected) -> Iterator[Finding]:
-    for lossy in LOSSY:
-        if lossy.is_lost_by(connector):
-            problem = f"connector {connector.name}: {lossy.setting} is {lossy.value(connector)}"
-            yield lossy.finding(expected.at, problem)
-
-
-def _nulls(connector: Connector, expected: Expected) -> Iterator[Finding]:
+def _nulls(facts: Judged, *, replaced: bool) -> str:
     """Judges sources without a database; with one, columns are judged one by one."""
-    if expected.has_database or connector.kind == "mongodb":  # whose documents have no defaults
-        return
-    if connector.replaces_nulls is None:
-        yield yes_but(
-            "nulls_unseen", expected.at,
-            f"connector {connector.name} names no converter: its worker's is not shown by Connect",
-            "unless that is told to keep NULL, rows have a column's default in its place",
-            NAME_CONVERTER,
-        )  # fmt: skip
-    elif connector.replaces_nulls:
-        yield yes_but(
-            "nulls_replaced", expected.at,
-            f"connector {connector.name}: its converter writes a column's default where it is NULL",
-            "rows have defaults in the place of NULL, and nobody downstream can tell",
-            _KEEP_NULL,
-        )  # fmt: skip
+    connector = facts.connector
+    if facts.expected.has_database or connector.kind == "mongodb":  # no defaults in documents
+        return ""
+    if connector.replaces_nulls is not (True if replaced else None):
+        return ""
+    if replaced:
+        return (
+            f"connector {connector.name}: its converter writes a column's default where it is NULL"
+        )
+    return f"connector {connector.name} names no converter: its worker's is not shown by Connect"
 
 
-def _modes(connector: Connector, expected: Expected) -> Iterator[Finding]:
+def _modes(facts: Judged) -> Iterable[Seen]:
     """Judges modes if records have no schemas, which are then read by the configured modes."""
-    kind = connector.kind
+    connector, said, kind = facts.connector, facts.expected.connector, facts.connector.kind
     if connector.has_schemas is not False or kind not in ("postgres", "mysql", "mariadb"):
         return
-    assumed = expected.connector.modes_of(kind)
-    really = configured_as(connector, expected.connector).modes_of(kind)
-    if assumed != really:
-        names = [
-            name for name in MODES
-            if connector.get(name)
-            and getattr(configured_as(connector, expected.connector), name.replace(".", "_"))
-            != getattr(expected.connector, name.replace(".", "_"))
-        ]  # fmt: skip
-        yield no(
-            "modes_differ", expected.at,
-            f"connector {connector.name} writes values in other modes than connector: says: "
-            f"{', '.join(names)}",
-            "records carry no schema, so values are read as what they are not, or refused",
-            f"repeat its modes under sources.{expected.at.source}.connector, or set "
-            "value.converter.schemas.enable=true",
-            stops=True,
-        )  # fmt: skip
-
-
-def _guessed(connector: Connector, expected: Expected) -> Iterator[Finding]:
-    if connector.kind == "mongodb":  # a document is one column, of text
+    really = configured_as(connector, said)
+    if said.modes_of(kind) == really.modes_of(kind):
         return
-    if connector.has_schemas is False and not expected.has_database:
-        yield yes_but(
-            "types_guessed", expected.at,
-            f"connector {connector.name} writes no schemas, and no database: is configured",
-            "types are guessed from values, and changes of them are not noticed",
-            "set value.converter.schemas.enable=true, or configure database:",
-        )  # fmt: skip
+    fields = {name: name.replace(".", "_") for name in MODES if connector.get(name)}
+    names = [n for n, field in fields.items() if getattr(really, field) != getattr(said, field)]
+    problem = f"connector {connector.name} writes values in other modes than connector: says: "
+    yield Seen(f"{problem}{', '.join(names)}", words=_source(facts))
 
 
-def _placeholder(connector: Connector, expected: Expected) -> Iterator[Finding]:
-    usual = "__debezium_unavailable_value"
+def _source(facts: Judged) -> dict[str, str]:
+    return {"source": facts.expected.at.source}
+
+
+def _guessed(facts: Judged) -> str:
+    connector = facts.connector
+    if connector.kind == "mongodb":  # a document is one column, of text
+        return ""
+    is_guessed = connector.has_schemas is False and not facts.expected.has_database
+    problem = f"connector {connector.name} writes no schemas, and no database: is configured"
+    return problem if is_guessed else ""
+
+
+def _placeholder(facts: Judged) -> Iterable[Seen]:
+    connector, usual = facts.connector, "__debezium_unavailable_value"
     mark = connector.get("unavailable.value.placeholder", usual)
-    if connector.kind in _MARKING and mark != expected.connector.unavailable_value_placeholder:
-        yield no(
-            "placeholder_differs", expected.at,
+    said = facts.expected.connector.unavailable_value_placeholder
+    if connector.kind in _MARKING and mark != said:
+        problem = (
             f"connector {connector.name} marks unchanged large values otherwise than "
-            "connector.unavailable_value_placeholder says",
-            "its mark is stored as the value of the column",
-            f"write it under sources.{expected.at.source}.connector",
-            stops=True,
-        )  # fmt: skip
+            "connector.unavailable_value_placeholder says"
+        )
+        yield Seen(problem, words=_source(facts))
 
 
-def _skipped(connector: Connector, expected: Expected) -> Iterator[Finding]:
-    said = connector.get("skipped.operations", "t")
-    skipped = {each.strip() for each in said.split(",")} - {"", "none"}
+def _lost_operations(connector: Connector) -> list[str]:
     names = {"c": "creates", "u": "updates", "d": "deletes"}
-    if lost := [words for each, words in names.items() if each in skipped]:
-        yield no(
-            "changes_skipped", expected.at,
-            f"connector {connector.name} skips {', '.join(lost)} (skipped.operations={said})",
-            "the lake has rows as they never were again",
-            "set skipped.operations=none",
-            stops=True,
-        )  # fmt: skip
-    elif "t" in skipped and connector.kind not in _WITHOUT_TRUNCATES:
-        yield yes_but(
-            "truncates_skipped", expected.at,
-            f"connector {connector.name} does not send truncates (skipped.operations)",
-            "the lake keeps the rows of a table that is truncated",
-            "set skipped.operations=none",
-        )  # fmt: skip
+    return [words for each, words in names.items() if each in _skipped(connector)]
 
 
-def _signals(connector: Connector, expected: Expected) -> Iterator[Finding]:
+def _skipped(connector: Connector) -> set[str]:
+    said = connector.get("skipped.operations", "t")
+    return {each.strip() for each in said.split(",")} - {"", "none"}
+
+
+def _skipped_changes(facts: Judged) -> str:
+    connector = facts.connector
+    said = connector.get("skipped.operations", "t")
+    lost = ", ".join(_lost_operations(connector))
+    return f"connector {connector.name} skips {lost} (skipped.operations={said})" if lost else ""
+
+
+def _skipped_truncates(facts: Judged) -> str:
+    connector = facts.connector
+    is_skipped = "t" in _skipped(connector) and not _lost_operations(connector)
+    if not is_skipped or connector.kind in _WITHOUT_TRUNCATES:
+        return ""
+    return f"connector {connector.name} does not send truncates (skipped.operations)"
+
+
+def _signals(facts: Judged) -> Iterable[Seen]:
     """Judges a connector that is partly set up for signals in Kafka."""
+    connector = facts.connector
     missing = lacking(connector.settings)
     if is_begun(connector.settings) and missing:
         names = ", ".join(name for name, _ in missing)
-        yield yes_but(
-            "signals_unanswered", expected.at,
-            f"connector {connector.name} is set up for signals in Kafka without {names}",
-            "cdc-assets resnapshot --via signal refuses its tables",
-            f"set {'; '.join(f'{name}={value}' for name, value in missing)}",
-        )  # fmt: skip
+        settings = "; ".join(f"{name}={value}" for name, value in missing)
+        problem = f"connector {connector.name} is set up for signals in Kafka without {names}"
+        yield Seen(problem, words={"settings": settings})
 
 
-def _transformed(connector: Connector, expected: Expected) -> Iterator[Finding]:
+def _transformed(facts: Judged) -> Iterable[Seen]:
+    connector = facts.connector
     for alias, kind in connector.transforms:
-        if kind.endswith(_FLATTEN):
-            yield from _flattened(connector, expected, f"transforms.{alias}")
-        else:
-            yield yes_but(
-                "transformations", expected.at,
-                f"connector {connector.name} transforms records ({alias}: "
-                f"{kind.rpartition('.')[2]})",
-                "what it leaves out, renames or routes elsewhere is not what the source has",
-                "leave it out, unless topics stay one per table and values whole",
-            )  # fmt: skip
+        if not kind.endswith(_FLATTEN):
+            by = f"{alias}: {kind.rpartition('.')[2]}"
+            yield Seen(f"connector {connector.name} transforms records ({by})")
 
 
-def _flattened(connector: Connector, expected: Expected, place: str) -> Iterator[Finding]:
-    handling = connector.get(f"{place}.delete.tombstone.handling.mode")
-    older = connector.get(f"{place}.delete.handling.mode", "drop")
-    tombstones = not connector.is_on(f"{place}.drop.tombstones", default=True)
-    is_older = not handling and (
-        f"{place}.delete.handling.mode" in connector.settings
-        or f"{place}.drop.tombstones" in connector.settings
-    )
-    if handling == "drop" or (is_older and older == "drop" and not tombstones):
-        yield no(
-            "deletes_dropped", expected.at,
-            f"connector {connector.name} drops deletes ({place}, {_FLATTEN})",
-            "the lake keeps every row that the source has deleted",
-            f"set {place}.delete.tombstone.handling.mode=rewrite",
-            stops=True,
-        )  # fmt: skip
-    fields = {each.strip() for each in connector.get(f"{place}.add.fields").split(",")}
-    if not {"op", "source.ts_ms"} <= fields:
-        yield yes_but(
-            "transformations", expected.at,
-            f"connector {connector.name} flattens rows without add.fields=op,source.ts_ms",
-            "changes count in Kafka's order, and latencies are not known",
-            "add the fields that docs/formats/debezium-json.md lists, or send whole events",
-        )  # fmt: skip
+def _flattened(connector: Connector) -> Iterator[str]:
+    """Yields the prefix of the settings of each transformation that flattens rows."""
+    return (f"transforms.{name}" for name, kind in connector.transforms if kind.endswith(_FLATTEN))
 
 
-def _left_out(connector: Connector, expected: Expected) -> Iterator[Finding]:
+def _dropped_deletes(facts: Judged) -> Iterable[Seen]:
+    connector = facts.connector
+    for place in _flattened(connector):
+        handling = connector.get(f"{place}.delete.tombstone.handling.mode")
+        older = connector.get(f"{place}.delete.handling.mode", "drop")
+        tombstones = not connector.is_on(f"{place}.drop.tombstones", default=True)
+        is_older = not handling and (
+            f"{place}.delete.handling.mode" in connector.settings
+            or f"{place}.drop.tombstones" in connector.settings
+        )
+        if handling == "drop" or (is_older and older == "drop" and not tombstones):
+            problem = f"connector {connector.name} drops deletes ({place}, {_FLATTEN})"
+            yield Seen(problem, words={"place": place})
+
+
+def _without_fields(facts: Judged) -> Iterable[Seen]:
+    connector = facts.connector
+    for place in _flattened(connector):
+        fields = {each.strip() for each in connector.get(f"{place}.add.fields").split(",")}
+        if not {"op", "source.ts_ms"} <= fields:
+            lacks = "add.fields=op,source.ts_ms"
+            yield Seen(f"connector {connector.name} flattens rows without {lacks}")
+
+
+def _left_out(facts: Judged) -> str:
+    connector = facts.connector
     names = [
         name for name in sorted(connector.settings)
         if name.startswith(("column.mask.", "column.truncate.to."))
         or (name in _LEAVE_OUT and connector.get(name))
     ]  # fmt: skip
-    if names:
-        yield yes_but(
-            "columns_left_out", expected.at,
-            f"connector {connector.name} leaves columns out or alters them ({', '.join(names)})",
-            "the lake has them as the connector sends them, not as the source has them",
-            "if that is not meant, remove the setting and take a new snapshot",
-        )  # fmt: skip
+    what = f"connector {connector.name} leaves columns out or alters them ({', '.join(names)})"
+    return what if names else ""
 
 
-def _converters(connector: Connector, expected: Expected) -> Iterator[Finding]:
+def _converter(facts: Judged) -> str:
     """Judges the converter, or what the worker's has written; of another one nothing is known."""
-    converter, wants_json = connector.get("value.converter"), not expected.format.endswith("-avro")
+    connector, form = facts.connector, facts.expected.format
+    converter, wants_json = connector.get("value.converter"), not form.endswith("-avro")
     if connector.names_converter:
         is_json, writes = converter == JSON, converter.rpartition(".")[2]
         is_known = "Avro" in converter or is_json
@@ -227,30 +192,94 @@ def _converters(connector: Connector, expected: Expected) -> Iterator[Finding]:
         is_json, writes = connector.seen.is_json, connector.seen.value
         is_known = True
     else:
-        return
-    if is_known and is_json != wants_json:
-        yield no(
-            "converter_differs", expected.at,
-            f"connector {connector.name} writes {writes}, and format: is {expected.format}",
-            "no record can be read",
-            "configure the format that it writes, or the converter that is expected",
-        )  # fmt: skip
+        return ""
+    if not is_known or is_json == wants_json:
+        return ""
+    return f"connector {connector.name} writes {writes}, and format: is {form}"
 
 
-def _unsigned(connector: Connector, expected: Expected) -> Iterator[Finding]:
-    if connector.kind not in {"mysql", "mariadb"}:
-        return
-    is_long = connector.get("bigint.unsigned.handling.mode", "long") == "long"
-    if is_long and connector.has_schemas and not expected.has_database:
-        yield yes_but(
-            "unsigned_as_long", expected.at,
-            f"connector {connector.name}: bigint.unsigned.handling.mode is long",
-            "values from 2^63 on are stored as negative numbers",
-            "set it to precise, or configure database:",
-        )  # fmt: skip
+def _unsigned(facts: Judged) -> str:
+    connector, setting = facts.connector, "bigint.unsigned.handling.mode"
+    is_long = connector.kind in {"mysql", "mariadb"} and connector.get(setting, "long") == "long"
+    is_lost = is_long and connector.has_schemas and not facts.expected.has_database
+    return f"connector {connector.name}: {setting} is long" if is_lost else ""
 
 
-_RULES: Final[tuple[Rule, ...]] = (
-    _state, _settings, _nulls, _modes, _guessed, _placeholder, _skipped, _signals, _transformed,
-    _left_out, _converters, _unsigned,
+RULES: Final[tuple[Rule[Judged], ...]] = (
+    Rule(
+        "connector_state", _NO, "the connector and its tasks", _state,
+        "no changes arrive until it runs",
+        "correct what its status in Kafka Connect names, and start it again",
+    ),
+    *(each.rule for each in LOSSY),
+    Rule(
+        "nulls_unseen", _PARTIAL, "the converter of a source without `database:`",
+        partial(_nulls, replaced=False),
+        "unless that is told to keep NULL, rows have a column's default in its place",
+        NAME_CONVERTER,
+    ),
+    Rule(
+        "nulls_replaced", _PARTIAL, "the converter of a source without `database:`",
+        partial(_nulls, replaced=True),
+        "rows have defaults in the place of NULL, and nobody downstream can tell",
+        "set value.converter.replace.null.with.default=false, for keys too",
+    ),
+    Rule(
+        "modes_differ", _NO, "modes of values, where records have no schemas", _modes,
+        "records carry no schema, so values are read as what they are not, or refused",
+        "repeat its modes under sources.{source}.connector, or set "
+        "value.converter.schemas.enable=true", stops=True,
+    ),
+    Rule(
+        "types_guessed", _PARTIAL, "whether schemas or a database tell types", _guessed,
+        "types are guessed from values, and changes of them are not noticed",
+        "set value.converter.schemas.enable=true, or configure database:",
+    ),
+    Rule(
+        "placeholder_differs", _NO, "`unavailable.value.placeholder`", _placeholder,
+        "its mark is stored as the value of the column",
+        "write it under sources.{source}.connector", stops=True,
+    ),
+    Rule(
+        "changes_skipped", _NO, "`skipped.operations`", _skipped_changes,
+        "the lake has rows as they never were again", "set skipped.operations=none", stops=True,
+    ),
+    Rule(
+        "truncates_skipped", _PARTIAL, "`skipped.operations`", _skipped_truncates,
+        "the lake keeps the rows of a table that is truncated", "set skipped.operations=none",
+    ),
+    Rule(
+        "signals_unanswered", _PARTIAL, "settings of signals in Kafka", _signals,
+        "cdc-assets resnapshot --via signal refuses its tables", "set {settings}",
+    ),
+    Rule(
+        "transformations", _PARTIAL, "transformations", _transformed,
+        "what it leaves out, renames or routes elsewhere is not what the source has",
+        "leave it out, unless topics stay one per table and values whole",
+    ),
+    Rule(
+        "deletes_dropped", _NO, f"deletes in `{_FLATTEN}`", _dropped_deletes,
+        "the lake keeps every row that the source has deleted",
+        "set {place}.delete.tombstone.handling.mode=rewrite", stops=True,
+    ),
+    Rule(
+        "transformations", _PARTIAL, f"`add.fields` of `{_FLATTEN}`", _without_fields,
+        "changes count in Kafka's order, and latencies are not known",
+        "add the fields that docs/formats/debezium-json.md lists, or send whole events",
+    ),
+    Rule(
+        "columns_left_out", _PARTIAL, "settings that leave columns out, or alter them", _left_out,
+        "the lake has them as the connector sends them, not as the source has them",
+        "if that is not meant, remove the setting and take a new snapshot",
+    ),
+    Rule(
+        "converter_differs", _NO, "`value.converter`, or the first records", _converter,
+        "no record can be read",
+        "configure the format that it writes, or the converter that is expected",
+    ),
+    Rule(
+        "unsigned_as_long", _PARTIAL, "`bigint.unsigned.handling.mode`, without `database:`",
+        _unsigned, "values from 2^63 on are stored as negative numbers",
+        "set it to precise, or configure database:",
+    ),
 )  # fmt: skip

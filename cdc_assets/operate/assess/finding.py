@@ -1,15 +1,20 @@
-"""Represents an assessment's findings: place, verdict, problem, impact and remedy."""
+"""Represents an assessment's findings (place, verdict, problem, impact, remedy), and its rules.
+
+A `Rule` is data: the page ``docs/findings.md`` is made of all rules, and lists every finding.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from cdc_assets.changes.names import TableName
+
+F = TypeVar("F")
 
 
 class Verdict(StrEnum):
@@ -85,6 +90,73 @@ class Finding:
             "remedy": self.remedy,
             "stops_first_batch": self.stops,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An obstacle that a rule's check has found.
+
+    Attributes:
+        problem: the fact.
+        column: the column that it concerns; empty if it concerns the place as a whole.
+        words: the words in braces of the rule's impact and remedy.
+    """
+
+    problem: str
+    column: str = ""
+    words: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+Check = Callable[[F], str | Iterable[Seen] | None]
+"""Returns the problem, or several; nothing if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(Generic[F]):
+    """A kind of obstacle to exact replication.
+
+    Attributes:
+        name: the name of its findings, by which a configuration accepts them.
+        verdict: PARTIAL or NO.
+        looks_at: the facts that it judges, for people.
+        check: finds the obstacle in the facts.
+        impact: its consequences; words in braces come from the check.
+        remedy: the action to take; likewise.
+        stops: see `Finding`.
+    """
+
+    name: str
+    verdict: Verdict
+    looks_at: str
+    check: Check[F]
+    impact: str
+    remedy: str
+    stops: bool = False
+
+    def judge(self, at: Place, facts: F) -> Iterator[Finding]:
+        """Yields the findings on some facts about a place."""
+        for each in _seen(self.check(facts)):
+            yield Finding(
+                self.name,
+                Place(at.source, at.table, each.column) if each.column else at,
+                self.verdict,
+                each.problem,
+                self.impact.format_map(each.words),
+                self.remedy.format_map(each.words),
+                self.stops,
+            )
+
+
+def _seen(found: str | Iterable[Seen] | None) -> Iterable[Seen]:
+    if isinstance(found, str):
+        return (Seen(found),) if found else ()
+    return found or ()
+
+
+def judged(rules: Iterable[Rule[F]], at: Place, facts: F) -> Iterator[Finding]:
+    """Yields the findings of all rules."""
+    for rule in rules:
+        yield from rule.judge(at, facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,15 +262,3 @@ def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def accepted(findings: Iterable[Finding], names: Sequence[str]) -> tuple[Finding, ...]:
     """Returns the findings without those that the configuration accepts."""
     return tuple(each for each in findings if each.name not in names)
-
-
-def yes_but(name: str, at: Place, problem: str, impact: str, remedy: str) -> Finding:
-    """Returns a finding with the verdict PARTIAL."""
-    return Finding(name, at, Verdict.PARTIAL, problem, impact, remedy)
-
-
-def no(
-    name: str, at: Place, problem: str, impact: str, remedy: str, *, stops: bool = False
-) -> Finding:
-    """Returns a finding with the verdict NO."""
-    return Finding(name, at, Verdict.NO, problem, impact, remedy, stops)

@@ -13,16 +13,16 @@ from cdc_assets.changes.position import Scheme
 from cdc_assets.config.database import ConnectConfig, DatabaseConfig
 from cdc_assets.config.secret import reveal
 from cdc_assets.config.source import SourceConfig
-from cdc_assets.databases.catalog import SourceTable, catalog_of
+from cdc_assets.databases.catalog import SourceTable
+from cdc_assets.databases.kinds import catalog_of
 from cdc_assets.databases.mysql.server import Server as BinlogServer
 from cdc_assets.databases.mysql.server import read_server as read_binlog_server
 from cdc_assets.databases.postgres.server import Odd, Server, odd_values, read_server
 from cdc_assets.databases.postgres.table import CatalogTable as PostgresTable
 from cdc_assets.errors import CdcError, UnreachableError
 from cdc_assets.log.connect import ConnectRest, RunningConnector, connect_of
-from cdc_assets.operate.assess.connector import Connector, configured_as
+from cdc_assets.operate.assess.connector import Connector, configured_as, encoding_of
 from cdc_assets.operate.assess.database import Clock
-from cdc_assets.operate.assess.encoding import encoding_of
 from cdc_assets.operate.assess.tables import Table
 from cdc_assets.operate.assess.topics import Topic
 from cdc_assets.operate.services import Services

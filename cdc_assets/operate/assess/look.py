@@ -1,16 +1,23 @@
-"""Runs a whole assessment: asks each part once, then judges every source and table by rules."""
+"""Runs a whole assessment: asks each part once, then judges every source and table by rules.
+
+Its own rules judge a source's configuration, and what nobody can be asked about.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.config.strict import nearest
+from cdc_assets.databases.kinds import KINDS
 from cdc_assets.databases.postgres.server import Odd, Server
 from cdc_assets.errors import CdcError
 from cdc_assets.formats.registry_http import RegistryHttp
-from cdc_assets.operate.assess.configured import judge_configured, judge_logins
+from cdc_assets.naming import some_of
 from cdc_assets.operate.assess.connector import Expected
 from cdc_assets.operate.assess.connector_rules import judge_connector
 from cdc_assets.operate.assess.database import (
@@ -18,19 +25,22 @@ from cdc_assets.operate.assess.database import (
     judge_binlog,
     judge_clocks,
     judge_postgres,
+    judge_user,
 )
 from cdc_assets.operate.assess.finding import (
     Assessment,
     Finding,
     Note,
     Place,
+    Rule,
+    Seen,
+    Verdict,
     accepted,
+    judged,
     ordered,
-    yes_but,
 )
 from cdc_assets.operate.assess.gather import Connectors, Gathered, Log, dated, read_log
 from cdc_assets.operate.assess.parts import (
-    JDBC,
     Needed,
     Session,
     SparkFacts,
@@ -39,15 +49,17 @@ from cdc_assets.operate.assess.parts import (
     look_at_spark,
     probe_warehouse,
 )
-from cdc_assets.operate.assess.rights import judge_user
 from cdc_assets.operate.assess.tables import judge_table
 from cdc_assets.operate.assess.topics import judge_topic
 from cdc_assets.operate.assess.writing import judge_writing, probe_tables
-from cdc_assets.operate.plaintext import plaintext_logins
+from cdc_assets.operate.plaintext import Plaintext, plaintext_logins
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
 
 Say = Callable[[str], None]
+
+_PARTIAL: Final = Verdict.PARTIAL
+_NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +141,7 @@ def _log(look: _Look, sources: Sequence[str], entries: Sequence[TableEntry]) -> 
         look.services.log.topics()
         return read_log(look.services, topics, with_records=True)
     except CdcError as error:
-        impact = "nothing can be read, and topics are not judged"
-        look.findings += [away("kafka", Place(name), error, impact) for name in sources]
+        look.findings += [away("kafka", Place(name), error) for name in sources]
         return None
 
 
@@ -138,12 +149,12 @@ def _states(
     look: _Look, sources: Sequence[str], entries: Sequence[TableEntry]
 ) -> Mapping[TableName, object]:
     look.depth.say("the catalog")
-    lake, nothing = look.services.lake, "no batch can be planned or published"
+    lake = look.services.lake
     try:
         lake.require_open()
         looked = lake.looked([(each.target, each.shard_value) for each in entries])
     except CdcError as error:
-        look.findings += [away("catalog", Place(name), error, nothing) for name in sources]
+        look.findings += [away("catalog", Place(name), error) for name in sources]
         return {}
     if look.depth.writes:
         look.depth.say("the warehouse")
@@ -153,7 +164,7 @@ def _states(
     states = {each.table: state for each, state in zip(entries, looked, strict=True)}
     unread = {table: state for table, state in states.items() if isinstance(state, CdcError)}
     for table, error in unread.items():
-        look.findings.append(away("catalog", Place(table.source, table), error, nothing))
+        look.findings.append(away("catalog", Place(table.source, table), error))
     return {table: state for table, state in states.items() if table not in unread}
 
 
@@ -164,7 +175,7 @@ def _spark(look: _Look, sources: Sequence[str]) -> tuple[SparkFacts, Clock] | No
     try:
         config = look.services.config
         databases = (config.source(name).database for name in sources)
-        drivers = {JDBC[each.kind].name for each in databases if each and each.kind in JDBC}
+        drivers = {KINDS[each.kind].driver.name for each in databases if each}
         facts = look_at_spark(config, look.depth.session, look.services.clock, drivers)
         if look.depth.writes:
             refused = probe_tables(config, look.depth.session(), look.services.clock())
@@ -172,8 +183,7 @@ def _spark(look: _Look, sources: Sequence[str]) -> tuple[SparkFacts, Clock] | No
                 look.add(judge_writing(Place(name), refused))
         return facts
     except CdcError as error:
-        nothing = "no batch can be merged"
-        look.findings += [away("spark", Place(name), error, nothing) for name in sources]
+        look.findings += [away("spark", Place(name), error) for name in sources]
         return None
 
 
@@ -195,7 +205,7 @@ def _source(
         facts, clock = spark
         clocks.append(clock)
         database = known.source.database
-        driver = JDBC.get(database.kind) if database else None
+        driver = KINDS[database.kind].driver if database else None
         look.add(judge_spark(at, facts, Needed(driver)))
     look.add(judge_clocks(at, [*dated(clocks)]))
     for entry in known.entries if log is not None else ():
@@ -216,53 +226,26 @@ def _configured(look: _Look, at: Place, known: Gathered) -> None:
 
 
 def _connectors(look: _Look, at: Place, known: Gathered) -> Connectors | None:
+    source, has_database = known.source, known.source.database is not None
+    found: Connectors | None = None
     try:
         found = known.connectors
+        where, has_connector = (found.at, bool(found.found)) if found else (None, False)
+        asked = Asked(known.is_debezium, where, has_connector, has_database)
     except CdcError as error:
-        impact = "how the connector is, and how it is set, is not known"
-        look.findings.append(away("connect", at, error, impact))
-        return None
-    if found is None:
-        look.findings.append(_unseen_connector(at, known))
-        return None
-    if not found.found:
-        look.findings.append(
-            yes_but(
-                "connector_missing", at, f"Kafka Connect at {found.at} has no connector for it",
-                "nothing is known of how its records are written",
-                "register it, or name it (connect.connector)",
-            )
-        )  # fmt: skip
-    source = known.source
+        look.findings.append(away("connect", at, error))
+        asked = Asked(known.is_debezium, "", has_connector=True, has_database=has_database)
+    look.add(judge_asked(at, asked))
     expected = Expected(at, source.format, source.connector, source.database is not None)
-    for connector in found.found:
+    for connector in found.found if found else ():
         look.add(judge_connector(connector, expected))
     return found
-
-
-def _unseen_connector(at: Place, known: Gathered) -> Finding:
-    problem, remedy = "nothing can be asked how its records are written", ""
-    if known.is_debezium:
-        problem, remedy = "no Kafka Connect is configured (connect.url)", "configure it; if none "
-        remedy += "can be asked, "
-    return yes_but(
-        "connector_unseen", at, problem, "state and settings of what writes them are not known",
-        f"{remedy}check the settings that docs/sources names, and accept this",
-    )  # fmt: skip
 
 
 def _tables(look: _Look, at: Place, known: Gathered, connectors: Connectors | None) -> Clock | None:
     """Judges the database's server and its tables; returns its clock, if it answers."""
     database = known.source.database
     if database is None:
-        look.findings.append(
-            yes_but(
-                "tables_unseen", at, "no database: is configured",
-                "keys, columns and the database's settings are known from records only",
-                "configure database:; where it cannot be PostgreSQL, MySQL or MariaDB, check what "
-                "docs/sources says of it, and accept this",
-            )
-        )  # fmt: skip
         return None
     try:
         server, clock = known.server(database)
@@ -284,8 +267,7 @@ def _tables(look: _Look, at: Place, known: Gathered, connectors: Connectors | No
             if table.found is not None:
                 _searched(look, place, values)
     except CdcError as error:
-        impact = "types, keys and what is published of its tables are not known"
-        look.findings.append(away("database", at, error, impact))
+        look.findings.append(away("database", at, error))
         return None
     return clock
 
@@ -296,15 +278,8 @@ def _searched(look: _Look, at: Place, odd: Odd | None) -> None:
     database = config.source(at.source).database
     if not look.depth.values or database is None or database.kind != "postgres":
         return
-    if odd is None:
-        look.findings.append(
-            yes_but(
-                "values_unseen", at, "its values were not searched: no right, or no time",
-                "whether all of them can arrive is not known",
-                "grant SELECT on it to the user of database.dsn, or lower assess.rows",
-            )
-        )  # fmt: skip
-    elif odd.is_sample:
+    look.add(judged(UNSEARCHED, at, odd is not None))
+    if odd is not None and odd.is_sample:
         rows = config.assess.rows
         look.notes.append(Note(f"{rows:,} of its rows were searched for odd values", at.table))
 
@@ -318,5 +293,135 @@ def _registry(look: _Look, at: Place, known: Gathered) -> None:
     try:
         http.get(path, f"registry {http.shown}")
     except CdcError as error:
-        impact = "records with schemas that were not seen before cannot be read"
-        look.findings.append(away("registry", at, error, impact))
+        look.findings.append(away("registry", at, error))
+
+
+# ── rules on a source ─────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Names of tables, as ``schema.table``: those under ``tables:``, and those of the registry."""
+
+    configured: Collection[str]
+    known: Collection[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a source's configuration lets be asked.
+
+    Attributes:
+        is_debezium: whether Debezium writes its records.
+        connect: the address of its Kafka Connect; None if none can be asked.
+        has_connector: whether Kafka Connect has a connector for it, or does not answer.
+        has_database: whether its database is configured.
+    """
+
+    is_debezium: bool
+    connect: str | None
+    has_connector: bool
+    has_database: bool
+
+
+def judge_configured(
+    at: Place, configured: Collection[str], known: Collection[str]
+) -> Iterator[Finding]:
+    """Yields a finding if the configuration names tables that are not known.
+
+    Args:
+        at: the source.
+        configured: names of the tables in its ``tables``, as ``schema.table``.
+        known: those of its tables in the registry.
+    """
+    return judged(CONFIGURED, at, Tables(configured, known))
+
+
+def judge_logins(at: Place, logins: Iterable[Plaintext]) -> Iterator[Finding]:
+    """Yields a finding for each login of a source that whoever sits between may read or take."""
+    mine = [each for each in logins if each.source in {"", at.source}]
+    return judged(LOGINS, at, mine)
+
+
+def judge_asked(at: Place, asked: Asked) -> Iterator[Finding]:
+    """Yields a finding for each part that cannot be asked."""
+    return judged(ASKED, at, asked)
+
+
+def _unknown_tables(tables: Tables) -> str:
+    missing = sorted(set(tables.configured) - set(tables.known))
+    others = set(tables.known) - set(tables.configured)
+    close = {name: nearest(name, others) for name in missing}
+    words = [f"{name} ({other}?)" if (other := close[name]) else name for name in missing]
+    what = f"tables: has {some_of(words, _NAMED)}, and no table of the source is called so"
+    return what if missing else ""
+
+
+def _plaintext(logins: Iterable[Plaintext]) -> Iterable[Seen]:
+    for each in logins:
+        yield Seen(f"{each.part}: {each.problem}", words={"remedy": each.remedy})
+
+
+def _no_connect(asked: Asked, *, is_debezium: bool) -> str:
+    if asked.connect is not None or asked.is_debezium is not is_debezium:
+        return ""
+    if is_debezium:
+        return "no Kafka Connect is configured (connect.url)"
+    return "nothing can be asked how its records are written"
+
+
+def _no_connector(asked: Asked) -> str:
+    if asked.connect is None or asked.has_connector:
+        return ""
+    return f"Kafka Connect at {asked.connect} has no connector for it"
+
+
+_UNSEEN: Final = "state and settings of what writes them are not known"
+_ACCEPT: Final = "check the settings that docs/sources names, and accept this"
+
+CONFIGURED: Final[tuple[Rule[Tables], ...]] = (
+    Rule(
+        "table_unknown", _PARTIAL, "names under `tables:`", _unknown_tables,
+        "what it says there (key, types, excluded and masked columns) holds for no table",
+        "write the name as the source does, in its case too; or take it out",
+    ),
+)  # fmt: skip
+LOGINS: Final[tuple[Rule[Iterable[Plaintext]], ...]] = (
+    Rule(
+        "plaintext_login", _PARTIAL, "logins over connections whose server nobody verifies",
+        _plaintext, "whoever sits between may read the login, or answer in the server's place",
+        "{remedy}",
+    ),
+)  # fmt: skip
+ASKED: Final[tuple[Rule[Asked], ...]] = (
+    Rule(
+        "connector_unseen", _PARTIAL, "`connect.url` of a source with Debezium's format",
+        partial(_no_connect, is_debezium=True), _UNSEEN,
+        f"configure it; if none can be asked, {_ACCEPT}",
+    ),
+    Rule(
+        "connector_unseen", _PARTIAL, "the writer of other formats",
+        partial(_no_connect, is_debezium=False), _UNSEEN, _ACCEPT,
+    ),
+    Rule(
+        "connector_missing", _PARTIAL, "whether Kafka Connect has the connector", _no_connector,
+        "nothing is known of how its records are written",
+        "register it, or name it (connect.connector)",
+    ),
+    Rule(
+        "tables_unseen", _PARTIAL, "`database:`",
+        lambda asked: "" if asked.has_database else "no database: is configured",
+        "keys, columns and the database's settings are known from records only",
+        "configure database:; where it cannot be PostgreSQL, MySQL or MariaDB, check what "
+        "docs/sources says of it, and accept this",
+    ),
+)  # fmt: skip
+UNSEARCHED: Final[tuple[Rule[bool], ...]] = (
+    Rule(
+        "values_unseen", _PARTIAL, "whether a table's values were searched",
+        lambda is_searched: "" if is_searched
+        else "its values were not searched: no right, or no time",
+        "whether all of them can arrive is not known",
+        "grant SELECT on it to the user of database.dsn, or lower assess.rows",
+    ),
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Tables the settings that lose something by their value alone, for each kind of connector.
+"""Lists the settings that lose something by their value alone, for each kind of connector.
 
 ``docs/sources/`` explains each.
 """
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, get_args
 
-from cdc_assets.operate.assess.connector import Connector, Kind
-from cdc_assets.operate.assess.finding import Finding, Place, Verdict
+from cdc_assets.operate.assess.connector import Judged, Kind
+from cdc_assets.operate.assess.finding import Rule, Verdict
 
 _ANY: Final[frozenset[Kind | None]] = frozenset({None, *get_args(Kind)})
 _BINLOG: Final[frozenset[Kind | None]] = frozenset({"mysql", "mariadb"})
@@ -48,23 +48,29 @@ class Lossy:
     stops: bool = False
     unless: tuple[str, str] | None = None
 
-    def is_lost_by(self, connector: Connector) -> bool:
-        """Returns whether a connector has the setting, and loses something by it."""
-        if connector.kind not in self.of or not self.loses(self.value(connector)):
-            return False
-        if self.unless is None:
-            return True
-        name, value = self.unless
-        return connector.get(name, "").strip().lower() != value
+    def check(self, facts: Judged) -> str:
+        """Returns the problem of a connector that loses something by its setting."""
+        connector = facts.connector
+        value = connector.get(self.setting, self.usual).strip().lower()
+        if connector.kind not in self.of or not self.loses(value):
+            return ""
+        if self.unless is not None:
+            name, harmless = self.unless
+            if connector.get(name, "").strip().lower() == harmless:
+                return ""
+        return f"connector {connector.name}: {self.setting} is {value}"
 
-    def value(self, connector: Connector) -> str:
-        """Returns a connector's value, in lower case."""
-        return connector.get(self.setting, self.usual).strip().lower()
-
-    def finding(self, at: Place, problem: str) -> Finding:
-        """Returns the finding on a connector that has such a value."""
+    @property
+    def rule(self) -> Rule[Judged]:
+        """The rule on the setting."""
         verdict = Verdict.NO if self.stops else Verdict.PARTIAL
-        return Finding(self.name, at, verdict, problem, self.impact, self.remedy, self.stops)
+        at = f"`{self.setting}`{self._kinds}"
+        return Rule(self.name, verdict, at, self.check, self.impact, self.remedy, self.stops)
+
+    @property
+    def _kinds(self) -> str:
+        kinds = sorted(each for each in self.of if each is not None)
+        return "" if None in self.of else f" ({', '.join(kinds)})"
 
 
 def _is(*values: str) -> Callable[[str], bool]:

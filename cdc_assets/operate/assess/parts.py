@@ -10,17 +10,16 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from cdc_assets import decode
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.config.database import DatabaseKind
-from cdc_assets.databases.mysql import jdbc as mysql
-from cdc_assets.databases.postgres import jdbc as postgres
+from cdc_assets.databases.rows import Driver
 from cdc_assets.errors import CdcError, UnsetVariableError
 from cdc_assets.operate import spark_jar
 from cdc_assets.operate.assess.database import Clock
-from cdc_assets.operate.assess.finding import Finding, Place, no, yes_but
+from cdc_assets.operate.assess.finding import Finding, Place, Rule, Seen, Verdict, judged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,17 +36,73 @@ _CATALOGS: Final = (
     "org.apache.iceberg.spark.SparkCatalog",
     "org.apache.iceberg.spark.SparkSessionCatalog",
 )
+_SPARK: Final = ".".join(map(str, LEAST_SPARK))
+_ICEBERG: Final = ".".join(map(str, LEAST_ICEBERG))
 _REMEDY: Final = "`cdc-assets jars` prints what a Spark server of your own needs"
 
 
-def away(name: str, at: Place, error: CdcError, impact: str) -> Finding:
-    """Returns the finding for a part that does not answer, refuses, or could not be asked."""
-    if isinstance(error, UnsetVariableError):
-        problem = f"{error.what} in this process, so that it did not ask"
-        elsewhere = "or see the check `assessed`, where Dagster's processes have it"
-        return yes_but(name, at, problem, f"unknown: {impact}", f"{error.remedy}; {elsewhere}")
+def _away(error: CdcError, *, is_asked: bool) -> Iterable[Seen]:
+    """Finds a part that does not answer; or one that this process lacks the secret for."""
+    if isinstance(error, UnsetVariableError) is is_asked:
+        return
+    if not is_asked:
+        yield Seen(
+            f"{error.what} in this process, so that it did not ask", words={"remedy": error.remedy}
+        )
+        return
     where = f" [{error.where}]" if error.where else ""
-    return no(name, at, f"{error.what}{where}", impact, error.remedy or "look at its log")
+    yield Seen(f"{error.what}{where}", words={"remedy": error.remedy or "look at its log"})
+
+
+def _rules_of(name: str, looks_at: str, impact: str) -> tuple[Rule[CdcError], Rule[CdcError]]:
+    """Returns the rules on a part: whether it answers, and whether it could be asked."""
+    elsewhere = "or see the check `assessed`, where Dagster's processes have it"
+    return (
+        Rule(name, Verdict.NO, looks_at, partial(_away, is_asked=True), impact, "{remedy}"),
+        Rule(
+            name, Verdict.PARTIAL, f"{looks_at}, without its secret in this process",
+            partial(_away, is_asked=False), f"unknown: {impact}", f"{{remedy}}; {elsewhere}",
+        ),
+    )  # fmt: skip
+
+
+_NOTHING_MERGED: Final = "no batch can be merged"
+AWAY: Final[Mapping[str, tuple[Rule[CdcError], ...]]] = {
+    "kafka": _rules_of(
+        "kafka", "whether Kafka answers", "nothing can be read, and topics are not judged"
+    ),
+    "catalog": _rules_of(
+        "catalog", "whether the catalog answers, and tables can be read",
+        "no batch can be planned or published",
+    ),
+    "connect": _rules_of(
+        "connect", "whether Kafka Connect answers",
+        "how the connector is, and how it is set, is not known",
+    ),
+    "database": _rules_of(
+        "database", "whether the database answers",
+        "types, keys and what is published of its tables are not known",
+    ),
+    "registry": _rules_of(
+        "registry", "whether the schema registry answers",
+        "records with schemas that were not seen before cannot be read",
+    ),
+    "spark": _rules_of("spark", "whether Spark answers", _NOTHING_MERGED),
+    "warehouse": _rules_of(
+        "warehouse", "whether a file can be written, read and deleted", "no batch can be written"
+    ),
+    "spark_tables": _rules_of(
+        "spark_tables", "whether Spark's account may create, write, read and drop a table",
+        "no batch can be written, or nothing dropped",
+    ),
+}  # fmt: skip
+"""The rules on each part, by the name of their findings."""
+
+
+def away(name: str, at: Place, error: CdcError) -> Finding:
+    """Returns the finding for a part that does not answer, refuses, or could not be asked."""
+    (found,) = judged(AWAY[name], at, error)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +131,6 @@ class SparkFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Driver:
-    """A JDBC driver: the name of its class, and the artifact with it."""
-
-    name: str
-    artifact: str
-
-
-_OF_MYSQL: Final = Driver(mysql.DRIVER, "org.mariadb.jdbc:mariadb-java-client")
-JDBC: Final[Mapping[DatabaseKind, Driver]] = {
-    "postgres": Driver(postgres.DRIVER, "org.postgresql:postgresql"),
-    "mysql": _OF_MYSQL,
-    "mariadb": _OF_MYSQL,
-}
-"""The drivers with which tables are read again, by database."""
-
-
-@dataclass(frozen=True, slots=True)
 class Needed:
     """The requirements of one source for Spark.
 
@@ -103,40 +141,88 @@ class Needed:
     driver: Driver | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """A Spark server, and one source's requirements for it."""
+
+    facts: SparkFacts
+    needed: Needed
+
+
 def judge_spark(at: Place, spark: SparkFacts, needed: Needed) -> Iterator[Finding]:
     """Yields a finding for everything that a server lacks."""
-    nothing = "no batch can be merged"
-    if _numbers(spark.version) < LEAST_SPARK:
-        least = ".".join(map(str, LEAST_SPARK))
-        problem = f"Spark is {spark.version}, older than {least}"
-        yield no("spark", at, problem, nothing, f"use Spark {least}; {_REMEDY}")
-    if EXTENSIONS not in spark.extensions:
-        problem = "Spark is without Iceberg's SQL extensions (spark.sql.extensions)"
-        yield no("spark", at, problem, nothing, f"set it to {EXTENSIONS}; {_REMEDY}")
-    if spark.catalog not in _CATALOGS:
-        problem = "Spark has no Iceberg catalog of the configured name"
-        yield no("spark", at, problem, nothing, f"define spark.sql.catalog.…; {_REMEDY}")
-    elif not spark.opens_catalog:
-        problem = "Spark cannot list the namespaces of the catalog"
-        remedy = "check that iceberg-spark-runtime is on the server, and its catalog's settings"
-        yield no("spark", at, problem, nothing, f"{remedy}; {_REMEDY}")
-    elif spark.iceberg and _numbers(spark.iceberg) < LEAST_ICEBERG:
-        least = ".".join(map(str, LEAST_ICEBERG))
-        problem = f"Spark's Iceberg is {spark.iceberg}, older than {least}"
-        impact = "batches cannot be written: decode.jar is made for this version"
-        remedy = f"use iceberg-spark-runtime {least} or newer; {_REMEDY}"
-        yield no("iceberg", at, problem, impact, remedy)
-    if not spark.reads_kafka:
-        problem = "Spark is without its reader of Kafka"
-        yield no("spark", at, problem, nothing, f"add spark-sql-kafka-0-10; {_REMEDY}")
-    if spark.decoder is not decode.JarMatch.SAME:
-        yield no("spark", at, spark.decoder.value, nothing, spark_jar.REMEDY)
-    if needed.driver is not None and needed.driver.name in spark.no_drivers:
-        problem = f"Spark is without the JDBC driver of the database ({needed.driver.name})"
-        impact = "tables cannot be read again from their source (resnapshot)"
-        yield yes_but(
-            "jdbc_driver", at, problem, impact, f"add {needed.driver.artifact}; {_REMEDY}"
-        )
+    return judged(SPARK, at, Spark(spark, needed))
+
+
+def _old_spark(spark: Spark) -> str:
+    version = spark.facts.version
+    return f"Spark is {version}, older than {_SPARK}" if _numbers(version) < LEAST_SPARK else ""
+
+
+def _closed_catalog(spark: Spark) -> str:
+    is_closed = spark.facts.catalog in _CATALOGS and not spark.facts.opens_catalog
+    return "Spark cannot list the namespaces of the catalog" if is_closed else ""
+
+
+def _old_iceberg(spark: Spark) -> str:
+    facts = spark.facts
+    is_known = facts.catalog in _CATALOGS and facts.opens_catalog and facts.iceberg
+    is_old = is_known and _numbers(facts.iceberg) < LEAST_ICEBERG
+    return f"Spark's Iceberg is {facts.iceberg}, older than {_ICEBERG}" if is_old else ""
+
+
+def _without_driver(spark: Spark) -> Iterable[Seen]:
+    driver = spark.needed.driver
+    if driver is not None and driver.name in spark.facts.no_drivers:
+        problem = f"Spark is without the JDBC driver of the database ({driver.name})"
+        yield Seen(problem, words={"artifact": driver.artifact})
+
+
+SPARK: Final[tuple[Rule[Spark], ...]] = (
+    Rule(
+        "spark", Verdict.NO, "Spark's version", _old_spark, _NOTHING_MERGED,
+        f"use Spark {_SPARK}; {_REMEDY}",
+    ),
+    Rule(
+        "spark", Verdict.NO, "`spark.sql.extensions`",
+        lambda spark: "Spark is without Iceberg's SQL extensions (spark.sql.extensions)"
+        if EXTENSIONS not in spark.facts.extensions else "",
+        _NOTHING_MERGED, f"set it to {EXTENSIONS}; {_REMEDY}",
+    ),
+    Rule(
+        "spark", Verdict.NO, "the class of Spark's catalog",
+        lambda spark: "Spark has no Iceberg catalog of the configured name"
+        if spark.facts.catalog not in _CATALOGS else "",
+        _NOTHING_MERGED, f"define spark.sql.catalog.…; {_REMEDY}",
+    ),
+    Rule(
+        "spark", Verdict.NO, "the namespaces of Spark's catalog", _closed_catalog,
+        _NOTHING_MERGED,
+        "check that iceberg-spark-runtime is on the server, and its catalog's settings; "
+        f"{_REMEDY}",
+    ),
+    Rule(
+        "iceberg", Verdict.NO, "the version of Spark's Iceberg", _old_iceberg,
+        "batches cannot be written: decode.jar is made for this version",
+        f"use iceberg-spark-runtime {_ICEBERG} or newer; {_REMEDY}",
+    ),
+    Rule(
+        "spark", Verdict.NO, "Spark's reader of Kafka",
+        lambda spark: "" if spark.facts.reads_kafka else "Spark is without its reader of Kafka",
+        _NOTHING_MERGED, f"add spark-sql-kafka-0-10; {_REMEDY}",
+    ),
+    Rule(
+        "spark", Verdict.NO, "Spark's build of `decode.jar`",
+        lambda spark: spark.facts.decoder.value
+        if spark.facts.decoder is not decode.JarMatch.SAME else "",
+        _NOTHING_MERGED, spark_jar.REMEDY,
+    ),
+    Rule(
+        "jdbc_driver", Verdict.PARTIAL, "the JDBC driver of the source's database",
+        _without_driver, "tables cannot be read again from their source (resnapshot)",
+        f"add {{artifact}}; {_REMEDY}",
+    ),
+)  # fmt: skip
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -225,17 +311,20 @@ def _kafka(spark: SparkSession) -> object:
 def probe_warehouse(at: Place, lake: Lake, warehouse: str) -> Iterator[Finding]:
     """Writes a small file beside the tables, reads it and deletes it again."""
     place = f"{warehouse.rstrip('/')}/.cdc-assets-assess-{uuid.uuid4().hex}"
-    nothing = "no batch can be written"
     try:
         left = lake.write_and_delete(place)
     except CdcError as error:
-        yield away("warehouse", at, error, nothing)
+        yield away("warehouse", at, error)
         return
-    if left:
-        yield no(
-            "warehouse",
-            at,
-            f"what is written into the warehouse cannot be deleted ({left})",
-            "upkeep fails, and files of tables that were dropped or compacted stay",
-            "allow deleting below the warehouse, and remove this file",
-        )
+    yield from judged(WAREHOUSE, at, left)
+
+
+WAREHOUSE: Final[tuple[Rule[str], ...]] = (
+    Rule(
+        "warehouse", Verdict.NO, "whether files can be deleted",
+        lambda left: f"what is written into the warehouse cannot be deleted ({left})"
+        if left else "",
+        "upkeep fails, and files of tables that were dropped or compacted stay",
+        "allow deleting below the warehouse, and remove this file",
+    ),
+)  # fmt: skip

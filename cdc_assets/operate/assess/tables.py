@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from cdc_assets.changes.mode import Mode
@@ -15,12 +16,26 @@ from cdc_assets.databases.postgres.table import CatalogTable as PostgresTable
 from cdc_assets.databases.postgres.table import ReplicaIdentity
 from cdc_assets.errors import TerminalError
 from cdc_assets.operate.assess.connector import NAME_CONVERTER, Connector
-from cdc_assets.operate.assess.finding import Finding, Place, no, yes_but
+from cdc_assets.operate.assess.finding import Finding, Place, Rule, Seen, Verdict, judged
 from cdc_assets.schema.described import Described
-from cdc_assets.schema.silent import SilentPolicy, doubt_remedy, remedy_of
+from cdc_assets.schema.silent import (
+    SilentChange,
+    SilentKind,
+    SilentPolicy,
+    doubt_remedy,
+    remedy_of,
+)
 from cdc_assets.schema.types import Column, Decimal, Primitive, UnmappedColumn
 
+_NO, _PARTIAL = Verdict.NO, Verdict.PARTIAL
 _SENDS: Final = "PostgreSQL sends no change of it"
+_DEFAULTS: Final = "rows have the default in the place of NULL, and nobody downstream can tell"
+_NULL: Final = "it arrives as NULL, unnoticed"
+_OTHERWISE: Final = "store such values otherwise at the source, or set"
+_OUT_OF_RANGE: Final = (
+    "no table of Iceberg can hold it for every reader: its records are refused; a date before the "
+    "year 1 arrives as one after it from the connector's snapshot"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,73 +69,106 @@ class Table:
     silent: SilentPolicy = field(default_factory=SilentPolicy)
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A table that its database has.
+
+    Attributes:
+        at: the place.
+        table: the table's facts.
+        found: the table in the catalog.
+    """
+
+    at: Place
+    table: Table
+    found: SourceTable
+
+    @property
+    def postgres(self) -> PostgresTable | None:
+        """The table, if it is PostgreSQL's."""
+        return self.found if isinstance(self.found, PostgresTable) else None
+
+    @property
+    def mysql(self) -> MysqlTable | None:
+        """The table, if it is MySQL's or MariaDB's."""
+        return self.found if isinstance(self.found, MysqlTable) else None
+
+    @property
+    def logged(self) -> PostgresTable | None:
+        """The table, if PostgreSQL logs its changes under its own name."""
+        found = self.postgres
+        if found is None or found.is_unlogged or found.sent_by_partition(self.table.publication):
+            return None
+        return found
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The configured key, or the primary one."""
+        return self.table.overrides.primary_key or self.found.primary_key
+
+    @property
+    def sends_key(self) -> bool:
+        """Whether the connector names a key."""
+        connector = self.table.connector
+        return connector is not None and bool(connector.get("message.key.columns"))
+
+    @property
+    def binlog_fault(self) -> tuple[str, str] | None:
+        """Why the server's binlog lacks whole rows, and the statement that changes that."""
+        return self.mysql.binlog.fault() if self.mysql is not None else None
+
+    @property
+    def skipped(self) -> frozenset[str]:
+        """The columns that are not replicated."""
+        unpublished = self.found.unpublished(self.table.publication)
+        return frozenset({*unpublished, *self.table.overrides.excluded})
+
+
 def judge_table(at: Place, table: Table) -> Iterator[Finding]:
     """Yields all findings on a table and its columns."""
-    found = table.found
+    yield from judged(MISSING, at, table)
+    if table.found is not None:
+        yield from judged(RULES, at, Known(at, table, table.found))
+
+
+# ── PostgreSQL ────────────────────────────────────────────────────────────────────────────
+
+
+def _unlogged(known: Known) -> str:
+    found = known.postgres
+    if found is None or not found.is_unlogged:
+        return ""
+    which = " or one of its partitions" if found.partitions else ""
+    return f"it{which} is UNLOGGED: such changes are in no WAL"
+
+
+def _by_partition(known: Known) -> str:
+    found = known.postgres
+    if found is None or found.is_unlogged or not found.sent_by_partition(known.table.publication):
+        return ""
+    return "its changes come under the names of its partitions"
+
+
+def _not_published(known: Known) -> str:
+    found, name = known.logged, known.table.publication
+    if found is None or found.root is not None or not known.table.needs_publication:
+        return ""
+    if any(name in (None, each.name) for each in found.publications):
+        return ""
+    return f"it is not in {f'publication {name}' if name else 'any publication'}"
+
+
+def _row_filter(known: Known) -> str:
+    found, table = known.logged, known.table
+    is_cut = found is not None and found.filters_rows(table.publication)
+    is_refused = is_cut and table.overrides.row_filter == "fail"
+    return "its publication leaves rows out (WHERE)" if is_refused else ""
+
+
+def _no_identity(known: Known) -> Iterable[Seen]:
+    found = known.postgres
     if found is None:
-        yield yes_but(
-            "table_gone", at, "the database does not have the table, or does not show it",
-            "nothing but its records tells its columns",
-            "grant a right on it to the user of database.dsn; if it was dropped, see "
-            "dropped_table",
-        )  # fmt: skip
         return
-    match found:
-        case PostgresTable():
-            yield from _published(at, found, table)
-            yield from _identity(at, found, table)
-            if found.heirs:
-                yield from _silent(at, found, table)
-        case MysqlTable():
-            yield from _binlog(at, found)
-            yield from _silent(at, found, table)
-        case _:
-            pass
-    yield from _transactions(at, found, table)
-    yield from _told(at, found, table)
-    yield from _columns(at, found, table)
-    yield from _values(at, found, table)
-
-
-def _published(at: Place, found: PostgresTable, table: Table) -> Iterator[Finding]:
-    if found.is_unlogged:
-        yield no(
-            "unlogged", at,
-            f"it{' or one of its partitions' if found.partitions else ''} is UNLOGGED: such "
-            "changes are in no WAL",
-            f"{_SENDS}, and it is empty after a crash",
-            "ALTER TABLE … SET LOGGED, then take a new snapshot",
-            stops=True,
-        )  # fmt: skip
-        return
-    if found.sent_by_partition(table.publication):
-        yield no(
-            "by_partition", at, "its changes come under the names of its partitions",
-            "its topic holds a snapshot at most, and stands still",
-            "ALTER PUBLICATION … SET (publish_via_partition_root = true), and leave the partitions "
-            "out of the connector",
-            stops=True,
-        )  # fmt: skip
-        return
-    mine = [each for each in found.publications if table.publication in (None, each.name)]
-    if not mine and found.root is None and table.needs_publication:
-        which = f"publication {table.publication}" if table.publication else "any publication"
-        yield no(
-            "table_not_published", at, f"it is not in {which}",
-            f"{_SENDS}: a snapshot of it stands still",
-            "ALTER PUBLICATION … ADD TABLE, or make one FOR ALL TABLES",
-            stops=True,
-        )  # fmt: skip
-    if found.filters_rows(table.publication) and table.overrides.row_filter == "fail":
-        yield no(
-            "row_filter", at, "its publication leaves rows out (WHERE)",
-            "those of a snapshot would never change",
-            "drop the row filter, or set row_filter: accept if the snapshot leaves them out too",
-            stops=True,
-        )  # fmt: skip
-
-
-def _identity(at: Place, found: PostgresTable, table: Table) -> Iterator[Finding]:
     kinds = {each.kind for each in found.row_identities}
     if ReplicaIdentity.NOTHING in kinds:
         identity = ReplicaIdentity.NOTHING
@@ -130,186 +178,292 @@ def _identity(at: Place, found: PostgresTable, table: Table) -> Iterator[Finding
         return
     which = "one of its partitions" if found.partitions else "it"
     key = "" if found.primary_key else " and no primary key"
-    yield yes_but(
-        "no_row_identity", at, f"{which} has replica identity {identity.name}{key}",
-        "PostgreSQL refuses updates and deletes while it is published",
-        f"ALTER TABLE … REPLICA IDENTITY FULL{found.of_each_partition}"
-        + (", or DEFAULT" if found.primary_key else ", or give it a primary key"),
-    )  # fmt: skip
+    other = ", or DEFAULT" if found.primary_key else ", or give it a primary key"
+    problem = f"{which} has replica identity {identity.name}{key}"
+    yield Seen(problem, words={"partitions": found.of_each_partition, "other": other})
 
 
-def _transactions(at: Place, found: SourceTable, table: Table) -> Iterator[Finding]:
-    """Judges transaction metadata, which alone distinguishes changes that share a position."""
-    connector = table.connector
+# ── all databases ─────────────────────────────────────────────────────────────────────────
+
+
+def _silent(known: Known, kind: SilentKind, *, stops: bool) -> Iterable[Seen]:
+    """Yields changes of rows without events, for as long as the catalog is like this."""
+    table, name = known.table, str(known.at.table)
+    has_heirs = known.postgres is not None and bool(known.postgres.heirs)
+    if known.mysql is None and not has_heirs:
+        return
+    for each in table.silent.heeded(known.found.silent_since(None, table.publication)):
+        if each.kind is kind and table.silent.stops(each) is stops:
+            yield Seen(each.why, words={"remedy": _remedy(each, name, stops=stops)})
+
+
+def _remedy(change: SilentChange, name: str, *, stops: bool) -> str:
+    return remedy_of(change, name) if stops else doubt_remedy(name)
+
+
+def _no_transactions(known: Known) -> Iterable[Seen]:
+    """Finds tables whose changes share positions, which transaction metadata distinguishes."""
+    connector = known.table.connector
     if connector is None or connector.is_on("provide.transaction.metadata", default=False):
         return
-    sends_key = bool(connector.get("message.key.columns"))
-    is_keyless = not (found.primary_key or table.overrides.primary_key or sends_key)
-    in_changelog = table.mode is Mode.CHANGELOG and connector.kind == "mariadb"
+    is_keyless = not (known.key or known.sends_key)
+    in_changelog = known.table.mode is Mode.CHANGELOG and connector.kind == "mariadb"
     if (is_keyless and connector.kind in {"postgres", "mariadb"}) or in_changelog:
         which = "it has no key" if is_keyless else "it has mode: changelog"
-        yield yes_but(
-            "no_transactions", at, f"{which}, and the connector sends no transaction metadata",
-            "a row that is delivered twice cannot be told from two rows: the table stops then",
-            "set provide.transaction.metadata=true" + (", or give it a key" if is_keyless else ""),
-        )  # fmt: skip
+        problem = f"{which}, and the connector sends no transaction metadata"
+        yield Seen(problem, words={"other": ", or give it a key" if is_keyless else ""})
 
 
-def _binlog(at: Place, found: MysqlTable) -> Iterator[Finding]:
-    if (fault := found.binlog.fault()) is not None:
-        what, statement = fault
-        yield no(
-            "binlog_rows", at, what, "its changes do not hold whole rows, or not in their order",
-            f"{statement} for all sessions, then take a new snapshot of the table",
-            stops=True,
-        )  # fmt: skip
+def _binlog_rows(known: Known) -> Iterable[Seen]:
+    if (fault := known.binlog_fault) is not None:
+        yield Seen(fault[0], words={"statement": fault[1]})
 
 
-def _silent(at: Place, found: SourceTable, table: Table) -> Iterator[Finding]:
-    """Judges changes of rows that no event tells, for as long as the catalog is like this."""
-    for each in table.silent.heeded(found.silent_since(None, table.publication)):
-        name, remedy = f"silent_{each.kind}", remedy_of(each, str(at.table))
-        impact = "the lake keeps such rows as they were before"
-        if table.silent.stops(each):
-            yield no(name, at, each.why, impact, remedy, stops=True)
-        else:
-            yield yes_but(name, at, each.why, impact, doubt_remedy(str(at.table)))
+def _history_without_key(known: Known) -> str:
+    table = known.table
+    is_known = table.connector is not None and known.binlog_fault is None
+    if not is_known or table.mode is not Mode.HISTORY or known.key or known.sends_key:
+        return ""
+    return "it has no key, and is to have mode: history"
 
 
-def _told(at: Place, found: SourceTable, table: Table) -> Iterator[Finding]:
-    if isinstance(found, MysqlTable) and found.binlog.fault() is not None:
+def _refused_table(known: Known) -> Iterable[Seen]:
+    if known.binlog_fault is not None:
         return
-    key = table.overrides.primary_key or found.primary_key
-    sends_key = table.connector is not None and table.connector.get("message.key.columns")
-    if table.mode is Mode.HISTORY and not key and table.connector is not None and not sends_key:
-        yield no(
-            "history_without_key", at, "it has no key, and is to have mode: history",
-            "versions are those of a key's row: the table stops before it is made",
-            "name a key (tables.<schema.table>.primary_key), or take mode: changelog",
-            stops=True,
-        )  # fmt: skip
     try:
-        found.require_told(key, str(at))
+        known.found.require_told(known.key, str(known.at))
     except TerminalError as error:
-        yield no(
-            "refused_table", at, error.what, "its events do not tell which row they mean",
-            error.remedy, stops=True,
-        )  # fmt: skip
-    if table.unreadable_by:
-        yield no(
-            "connector_user", at, f"the connector's user {table.unreadable_by} may not read it",
-            "its snapshot fails, and the connector with it", "GRANT SELECT on it to that user",
-        )  # fmt: skip
+        yield Seen(error.what, words={"remedy": error.remedy})
 
 
-def _columns(at: Place, found: SourceTable, table: Table) -> Iterator[Finding]:
-    unpublished = found.unpublished(table.publication)
-    skipped = {*unpublished, *table.overrides.excluded}
-    for name, why in unpublished.items():
-        if name not in table.overrides.excluded:
-            yield yes_but(
-                "unpublished_column", _column(at, name), why, "the lake is without the column",
-                "publish it (publish_generated_columns = stored, or the publication's column "
-                "list), or exclude it in the configuration",
-            )  # fmt: skip
-    comments = {each.name: each.comment for each in found.columns}
-    for column in table.described.columns if table.described is not None else ():
+def _unreadable(known: Known) -> str:
+    user = known.table.unreadable_by
+    is_new = user and known.binlog_fault is None
+    return f"the connector's user {user} may not read it" if is_new else ""
+
+
+# ── columns ───────────────────────────────────────────────────────────────────────────────
+
+
+def _unpublished(known: Known) -> Iterable[Seen]:
+    for name, why in known.found.unpublished(known.table.publication).items():
+        if name not in known.table.overrides.excluded:
+            yield Seen(why, name)
+
+
+def _described(known: Known) -> Iterator[Column | UnmappedColumn]:
+    described, skipped = known.table.described, known.skipped
+    for column in described.columns if described is not None else ():
         if column.name not in skipped:
-            is_named = column.name in table.overrides.column_types
-            yield from _type(at, column, comments.get(column.name, ""), is_named=is_named)
-    yield from _defaults(at, found, table, skipped)
+            yield column
 
 
-def _type(
-    at: Place, column: Column | UnmappedColumn, comment: str, *, is_named: bool
-) -> Iterator[Finding]:
-    place = _column(at, column.name)
-    if isinstance(column, UnmappedColumn):
-        yield no(
-            "refused_column", place, f"{column.source_type} cannot be stored exactly",
-            column.reason,
-            "configure a type for the column, exclude it, or change it at the source",
-            stops=True,
-        )  # fmt: skip
-    elif column.type is Primitive.STRING and column.comment != comment and not is_named:
-        told = column.comment.removeprefix(comment).removeprefix("; ")
-        yield yes_but(
-            "stored_as_text", place, f"its type has no counterpart in the lake: {told}",
-            "it is stored as text, which is exact and which numbers cannot be reckoned with",
-            "configure a type for the column if its values fit one",
-        )  # fmt: skip
+def _refused_columns(known: Known) -> Iterable[Seen]:
+    for column in _described(known):
+        if isinstance(column, UnmappedColumn):
+            problem = f"{column.source_type} cannot be stored exactly"
+            yield Seen(problem, column.name, {"reason": column.reason})
 
 
-def _defaults(at: Place, found: SourceTable, table: Table, skipped: set[str]) -> Iterator[Finding]:
-    connector = table.connector
-    if connector is None or connector.replaces_nulls is False:
+def _stored_as_text(known: Known) -> Iterable[Seen]:
+    comments = {each.name: each.comment for each in known.found.columns}
+    for column in _described(known):
+        comment, is_named = comments.get(column.name, ""), column.name in _named(known)
+        if isinstance(column, UnmappedColumn) or column.type is not Primitive.STRING:
+            continue
+        if column.comment != comment and not is_named:
+            told = column.comment.removeprefix(comment).removeprefix("; ")
+            yield Seen(f"its type has no counterpart in the lake: {told}", column.name)
+
+
+def _named(known: Known) -> Iterable[str]:
+    """Returns the columns with a configured type."""
+    return known.table.overrides.column_types
+
+
+def _nulls(known: Known, *, replaced: bool, by_json: bool = False) -> Iterable[Seen]:
+    """Yields columns that may be NULL and have a default, which a converter may write instead."""
+    connector = known.table.connector
+    if connector is None or connector.replaces_nulls is (None if replaced else True):
         return
-    for column in found.columns:
-        if column.has_default and not column.not_null and column.name not in skipped:
-            yield _replaced(_column(at, column.name), connector)
-
-
-def _replaced(place: Place, connector: Connector) -> Finding:
-    """Judges a column that may be NULL and has a default."""
+    if connector.replaces_nulls is False or (replaced and connector.writes_json is not by_json):
+        return
     problem = "it may be NULL and has a default, which the connector's converter writes"
-    impact = "rows have the default in the place of NULL, and nobody downstream can tell"
-    if connector.replaces_nulls is None:
+    if not replaced:
         problem = (
             "it may be NULL and has a default, and the connector names no converter: its worker's "
             "is not shown by Connect"
         )
-        impact = f"unless that is told to keep NULL, {impact}"
-        return yes_but("nulls_unseen", place, problem, impact, NAME_CONVERTER)
-    if connector.writes_json:
-        remedy = "set value.converter.replace.null.with.default=false, for keys too"
-        return no("nulls_replaced", place, problem, impact, remedy, stops=True)
-    remedy = "drop the default, or use a converter that keeps NULL"
-    return yes_but("nulls_replaced", place, problem, impact, remedy)
+    skipped = known.skipped
+    for column in known.found.columns:
+        if column.has_default and not column.not_null and column.name not in skipped:
+            yield Seen(problem, column.name)
 
 
-def _values(at: Place, found: SourceTable, table: Table) -> Iterator[Finding]:
-    odd, connector = table.odd, table.connector
-    if odd is None:
+# ── values ────────────────────────────────────────────────────────────────────────────────
+
+
+def _sent(known: Known, names: Iterable[str]) -> list[str]:
+    """Returns the columns that may be sent."""
+    connector, table, skipped = known.table.connector, known.at.table, known.skipped
+    sent = [each for each in names if each not in skipped]
+    if connector is None or table is None:
+        return sent
+    return [n for n in sent if not connector.leaves_out(f"{table.qualified}.{n}")]
+
+
+def _not_numbers(known: Known, *, stops_at: bool | None) -> Iterable[Seen]:
+    """Yields columns with NaN or infinity, for a connector that does or does not stop at them."""
+    connector, odd = known.table.connector, known.table.odd
+    if odd is None or (connector is not None and not connector.sends_decimals):
         return
-    skipped = {*found.unpublished(table.publication), *table.overrides.excluded}
-    if connector is not None and at.table is not None:
-        names = {*odd.not_numbers, *odd.out_of_range}
-        skipped |= {n for n in names if connector.leaves_out(f"{at.table.qualified}.{n}")}
-    not_numbers = [each for each in odd.not_numbers if each not in skipped]
-    if connector is None or connector.sends_decimals:
-        yield from (_not_number(_column(at, name), connector) for name in not_numbers)
-    else:
-        known = table.described.columns if table.described is not None else ()
-        decimals = {c.name for c in known if isinstance(c, Column) and isinstance(c.type, Decimal)}
-        for name in (each for each in not_numbers if each in decimals):
-            yield _out_of_range(_column(at, name), "it has NaN or infinity", table)
-    for name in (each for each in odd.out_of_range if each not in skipped):
-        problem = "it has infinity, or a year before 1 or after 9999"
-        yield _out_of_range(_column(at, name), problem, table)
+    if (connector.stops_at_values if connector is not None else None) is stops_at:
+        for name in _sent(known, odd.not_numbers):
+            yield Seen("it has NaN or infinity", name)
 
 
-def _not_number(place: Place, connector: Connector | None) -> Finding:
-    impact = "it arrives as NULL, unnoticed"
-    if connector is None:
-        impact = f"unless the connector stops at it, {impact}"
-    elif connector.stops_at_values:
-        impact = "the connector stops at it"
-    return no(
-        "values_not_convertible", place, "it has NaN or infinity", impact,
-        "store such values otherwise at the source, or set decimal.handling.mode=string",
-        stops=connector is not None and not connector.stops_at_values,
-    )  # fmt: skip
+def _out_of_range(known: Known, *, stops: bool) -> Iterable[Seen]:
+    connector, odd, described = known.table.connector, known.table.odd, known.table.described
+    if odd is None or known.table.rejects_stop is not stops:
+        return
+    if connector is not None and not connector.sends_decimals:
+        columns = described.columns if described is not None else ()
+        decimals = {
+            c.name for c in columns if isinstance(c, Column) and isinstance(c.type, Decimal)
+        }
+        for name in _sent(known, odd.not_numbers):
+            if name in decimals:
+                yield Seen("it has NaN or infinity", name)
+    for name in _sent(known, odd.out_of_range):
+        yield Seen("it has infinity, or a year before 1 or after 9999", name)
 
 
-def _out_of_range(place: Place, problem: str, table: Table) -> Finding:
-    impact = (
-        "no table of Iceberg can hold it for every reader: its records are refused; a date before "
-        "the year 1 arrives as one after it from the connector's snapshot"
-    )
-    remedy = "store such values otherwise at the source, or set bad_records: quarantine"
-    make = no if table.rejects_stop else yes_but
-    return make("values_out_of_range", place, problem, impact, remedy)
+MISSING: Final[tuple[Rule[Table], ...]] = (
+    Rule(
+        "table_gone", _PARTIAL, "whether the database has the table",
+        lambda table: "the database does not have the table, or does not show it"
+        if table.found is None else "",
+        "nothing but its records tells its columns",
+        "grant a right on it to the user of database.dsn; if it was dropped, see dropped_table",
+    ),
+)  # fmt: skip
 
-
-def _column(at: Place, name: str) -> Place:
-    return Place(at.source, at.table, name)
+RULES: Final[tuple[Rule[Known], ...]] = (
+    Rule(
+        "unlogged", _NO, "whether PostgreSQL logs the table", _unlogged,
+        f"{_SENDS}, and it is empty after a crash",
+        "ALTER TABLE … SET LOGGED, then take a new snapshot", stops=True,
+    ),
+    Rule(
+        "by_partition", _NO, "publications of partitions", _by_partition,
+        "its topic holds a snapshot at most, and stands still",
+        "ALTER PUBLICATION … SET (publish_via_partition_root = true), and leave the partitions "
+        "out of the connector", stops=True,
+    ),
+    Rule(
+        "table_not_published", _NO, "the table's publications", _not_published,
+        f"{_SENDS}: a snapshot of it stands still",
+        "ALTER PUBLICATION … ADD TABLE, or make one FOR ALL TABLES", stops=True,
+    ),
+    Rule(
+        "row_filter", _NO, "row filters of publications", _row_filter,
+        "those of a snapshot would never change",
+        "drop the row filter, or set row_filter: accept if the snapshot leaves them out too",
+        stops=True,
+    ),
+    Rule(
+        "no_row_identity", _PARTIAL, "replica identities", _no_identity,
+        "PostgreSQL refuses updates and deletes while it is published",
+        "ALTER TABLE … REPLICA IDENTITY FULL{partitions}{other}",
+    ),
+    Rule(
+        "binlog_rows", _NO, "the binlog's format, row image and JSON values", _binlog_rows,
+        "its changes do not hold whole rows, or not in their order",
+        "{statement} for all sessions, then take a new snapshot of the table", stops=True,
+    ),
+    *(
+        Rule(
+            f"silent_{kind}", _NO if stops else _PARTIAL, looks_at,
+            partial(_silent, kind=kind, stops=stops),
+            "the lake keeps such rows as they were before", "{remedy}", stops=stops,
+        )
+        for kind, looks_at in (
+            (SilentKind.CASCADES, "foreign keys that change rows without events"),
+            (SilentKind.UNLOGGED, "heirs, and databases that the log leaves out"),
+        )
+        for stops in (True, False)
+    ),
+    Rule(
+        "no_transactions", _PARTIAL, "`provide.transaction.metadata`, where keys do not tell",
+        _no_transactions,
+        "a row that is delivered twice cannot be told from two rows: the table stops then",
+        "set provide.transaction.metadata=true{other}",
+    ),
+    Rule(
+        "history_without_key", _NO, "the key of a table with `mode: history`",
+        _history_without_key,
+        "versions are those of a key's row: the table stops before it is made",
+        "name a key (tables.<schema.table>.primary_key), or take mode: changelog", stops=True,
+    ),
+    Rule(
+        "refused_table", _NO, "whether events identify their row", _refused_table,
+        "its events do not tell which row they mean", "{remedy}", stops=True,
+    ),
+    Rule(
+        "connector_user", _NO, "the right of the connector's user to read the table", _unreadable,
+        "its snapshot fails, and the connector with it", "GRANT SELECT on it to that user",
+    ),
+    Rule(
+        "unpublished_column", _PARTIAL, "generated columns, and column lists of publications",
+        _unpublished, "the lake is without the column",
+        "publish it (publish_generated_columns = stored, or the publication's column list), or "
+        "exclude it in the configuration",
+    ),
+    Rule(
+        "refused_column", _NO, "the column's type", _refused_columns, "{reason}",
+        "configure a type for the column, exclude it, or change it at the source", stops=True,
+    ),
+    Rule(
+        "stored_as_text", _PARTIAL, "the column's type", _stored_as_text,
+        "it is stored as text, which is exact and which numbers cannot be reckoned with",
+        "configure a type for the column if its values fit one",
+    ),
+    Rule(
+        "nulls_unseen", _PARTIAL, "defaults of columns that may be NULL",
+        partial(_nulls, replaced=False), f"unless that is told to keep NULL, {_DEFAULTS}",
+        NAME_CONVERTER,
+    ),
+    Rule(
+        "nulls_replaced", _NO, "defaults of columns that may be NULL, in JSON",
+        partial(_nulls, replaced=True, by_json=True), _DEFAULTS,
+        "set value.converter.replace.null.with.default=false, for keys too", stops=True,
+    ),
+    Rule(
+        "nulls_replaced", _PARTIAL, "defaults of columns that may be NULL, in other encodings",
+        partial(_nulls, replaced=True), _DEFAULTS,
+        "drop the default, or use a converter that keeps NULL",
+    ),
+    *(
+        Rule(
+            "values_not_convertible", _NO, looks_at, partial(_not_numbers, stops_at=stops_at),
+            impact, f"{_OTHERWISE} decimal.handling.mode=string", stops=stops_at is False,
+        )
+        for stops_at, looks_at, impact in (
+            (False, "NaN and infinity in a `numeric`", _NULL),
+            (True, "NaN and infinity in a `numeric`", "the connector stops at it"),
+            (None, "NaN and infinity in a `numeric`, if no connector can be asked",
+             f"unless the connector stops at it, {_NULL}"),
+        )
+    ),
+    *(
+        Rule(
+            "values_out_of_range", _NO if stops else _PARTIAL, looks_at,
+            partial(_out_of_range, stops=stops), _OUT_OF_RANGE,
+            f"{_OTHERWISE} bad_records: quarantine",
+        )
+        for stops, looks_at in (
+            (True, "infinity, and years that no date has, with `bad_records: fail`"),
+            (False, "infinity, and years that no date has"),
+        )
+    ),
+)  # fmt: skip

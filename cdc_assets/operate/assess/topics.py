@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -11,13 +11,20 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.log.settings import TopicSettings
 from cdc_assets.log.values import Watermarks
-from cdc_assets.operate.assess.finding import Finding, Place, no, yes_but
+from cdc_assets.operate.assess.finding import Finding, Place, Rule, Seen, Verdict, judged
 
+_NO, _PARTIAL = Verdict.NO, Verdict.PARTIAL
 _ANEW: Final = (
     "let the producer choose partitions by the row's key, and build the table from a new snapshot: "
     "cdc-assets rebuild --from-snapshot (docs/operations.md#added-partitions)"
 )
 _KEPT: Final = "a record that leaves the log before it is merged stops the table"
+_LONGER: Final = "make it longer than the longest time in which nobody merges, such as 7 days"
+_BROKERS: Final = "hours are cut by the brokers' clocks, and latencies in Kafka are not seen"
+_CREATE_TIME: Final = (
+    "set message.timestamp.type=CreateTime: records that come from then on have the right time"
+)
+_MOVE: Final = "keys move between them, and Kafka's offsets alone order its changes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,128 +56,179 @@ class Topic:
     partitions: int | None = None
     is_by_binlog: bool = False
 
+    @property
+    def known(self) -> TopicSettings | None:
+        """The settings of a topic that exists."""
+        return self.settings if self.marks is not None else None
+
+    @property
+    def width(self) -> int:
+        """The number of its partitions."""
+        return len(self.marks.end.offsets) if self.marks is not None else 0
+
+    @property
+    def used(self) -> int:
+        """The number of its partitions that have held records."""
+        return sum(1 for _, end in self.marks.end if end > 0) if self.marks is not None else 0
+
+    @property
+    def kept(self) -> timedelta | None:
+        """How long its records are kept; None without such a limit."""
+        settings = self.known
+        is_cut = settings is not None and "delete" in settings.policies
+        return settings.retention.age if settings is not None and is_cut else None
+
 
 def judge_topic(at: Place, topic: Topic) -> Iterator[Finding]:
     """Yields all findings on a topic."""
-    if topic.marks is None:
-        yield no(
-            "topic_missing", at, f"topic {topic.name} does not exist",
-            "there is nothing to merge", "let the connector make it, or remove the table",
-        )  # fmt: skip
-        return
-    if topic.settings is None:
-        yield yes_but(
-            "topic_settings", at, f"the settings of topic {topic.name} may not be read",
-            "whether it is compacted, or kept for long enough, is not known",
-            "allow the user DescribeConfigs on the topics",
-        )  # fmt: skip
-    else:
-        yield from _policy(at, topic, topic.settings)
-        yield from _kept(at, topic, topic.settings)
-        yield from _times(at, topic, topic.settings, len(topic.marks.end.offsets))
-    yield from _keys(at, topic)
-    yield from _start(at, topic, topic.marks)
-    yield from _partitions(at, topic, topic.marks)
+    return judged(RULES, at, topic)
 
 
-def _policy(at: Place, topic: Topic, settings: TopicSettings) -> Iterator[Finding]:
-    if "compact" in settings.policies:
-        yield no(
-            "compacted", at,
-            f"topic {topic.name} is compacted (cleanup.policy)",
-            "a change, a delete included, may be removed before it is merged, and nobody can tell",
-            "set cleanup.policy=delete",
-            stops=True,
-        )  # fmt: skip
+def _missing(topic: Topic) -> str:
+    return "" if topic.marks is not None else f"topic {topic.name} does not exist"
 
 
-def _kept(at: Place, topic: Topic, settings: TopicSettings) -> Iterator[Finding]:
-    if "delete" not in settings.policies:
-        return
-    age, size = settings.retention.age, settings.retention.size
-    if age is None:
-        if size is None:
-            yield yes_but(
-                "remembered_deletes", at,
-                f"topic {topic.name} is kept for ever (retention.ms)",
-                "no delete can be forgotten, since the log may still undo it: what is remembered "
-                "of deletes only grows",
-                "set a retention that is longer than any outage, such as 7 days",
-            )  # fmt: skip
-    else:
-        yield from _retention(at, topic, age)
-    if size is not None:
-        yield yes_but(
-            "retention_bytes", at,
-            f"topic {topic.name} is cut by size (retention.bytes={size})",
-            f"how long changes are kept depends on the load: {_KEPT}",
-            "set retention.bytes=-1 and a retention.ms",
-        )  # fmt: skip
+def _unread(topic: Topic) -> str:
+    is_unread = topic.marks is not None and topic.settings is None
+    return f"the settings of topic {topic.name} may not be read" if is_unread else ""
 
 
-def _retention(at: Place, topic: Topic, kept: timedelta) -> Iterator[Finding]:
-    window = timedelta(hours=topic.target.over_hours)
-    problem = f"topic {topic.name} is kept for {kept} only (retention.ms)"
-    remedy = "make it longer than the longest time in which nobody merges, such as 7 days"
-    if kept < timedelta(seconds=topic.target.within_seconds):
-        impact = f"that is less than the SLO gives a change ({topic.target}): {_KEPT}"
-        yield no("retention", at, problem, impact, remedy)
-    elif kept < window:
-        impact = f"that is less than the {topic.target.over_hours} h that the SLO looks at: {_KEPT}"
-        yield yes_but("retention", at, problem, impact, remedy)
+def _compacted(topic: Topic) -> str:
+    is_compacted = topic.known is not None and "compact" in topic.known.policies
+    return f"topic {topic.name} is compacted (cleanup.policy)" if is_compacted else ""
 
 
-def _times(at: Place, topic: Topic, settings: TopicSettings, partitions: int) -> Iterator[Finding]:
-    if not settings.append_time:
-        return
-    problem = f"records of topic {topic.name} have their broker's time (LogAppendTime)"
-    impact = "hours are cut by the brokers' clocks, and latencies in Kafka are not seen"
-    remedy = "set message.timestamp.type=CreateTime: records that come from then on have the right"
-    if topic.is_by_binlog and partitions > 1:
-        impact = (
-            f"{impact}; in {partitions} partitions times of one clock tell where a binlog begins "
-            "again, and each broker has its own: a reset of the binlog stops the table for good"
-        )
-        yield no("append_time", at, problem, impact, f"{remedy} time")
-    else:
-        yield yes_but("append_time", at, problem, impact, f"{remedy} time")
+def _size(topic: Topic) -> int | None:
+    settings = topic.known
+    if settings is None or "delete" not in settings.policies:
+        return None
+    return settings.retention.size
 
 
-def _keys(at: Place, topic: Topic) -> Iterator[Finding]:
-    if topic.expects_keys and topic.keys and not any(topic.keys):
-        partitions = len(topic.marks.end.offsets) if topic.marks else 0
+def _kept_for_ever(topic: Topic) -> str:
+    settings = topic.known
+    is_cut = settings is not None and "delete" in settings.policies
+    if not is_cut or topic.kept is not None or _size(topic) is not None:
+        return ""
+    return f"topic {topic.name} is kept for ever (retention.ms)"
+
+
+def _below_slo(topic: Topic) -> Iterable[Seen]:
+    kept, target = topic.kept, topic.target
+    if kept is not None and kept < timedelta(seconds=target.within_seconds):
+        yield Seen(_kept_only(topic, kept), words={"target": str(target)})
+
+
+def _below_window(topic: Topic) -> Iterable[Seen]:
+    kept, target = topic.kept, topic.target
+    least = timedelta(seconds=target.within_seconds)
+    if kept is not None and least <= kept < timedelta(hours=target.over_hours):
+        yield Seen(_kept_only(topic, kept), words={"hours": str(target.over_hours)})
+
+
+def _kept_only(topic: Topic, kept: timedelta) -> str:
+    return f"topic {topic.name} is kept for {kept} only (retention.ms)"
+
+
+def _cut_by_size(topic: Topic) -> str:
+    size = _size(topic)
+    return "" if size is None else f"topic {topic.name} is cut by size (retention.bytes={size})"
+
+
+def _brokers_times(topic: Topic, *, is_binlog: bool) -> Iterable[Seen]:
+    settings = topic.known
+    mixes = topic.is_by_binlog and topic.width > 1
+    if settings is not None and settings.append_time and mixes is is_binlog:
+        problem = f"records of topic {topic.name} have their broker's time (LogAppendTime)"
+        yield Seen(problem, words={"partitions": str(topic.width)})
+
+
+def _without_keys(topic: Topic) -> Iterable[Seen]:
+    is_known = topic.marks is not None and topic.expects_keys and topic.keys
+    if is_known and not any(topic.keys):
         problem = f"records of topic {topic.name} have no key, and the table has one"
-        impact = f"changes of one row may lie in any of its {partitions} partitions"
-        yield yes_but(
-            "records_without_key", at, problem,
-            f"{impact}: batches cost more, and a record without a value deletes nothing",
-            "let the connector write keys (message.key.columns; no transformation of keys)",
-        )  # fmt: skip
+        yield Seen(problem, words={"partitions": str(topic.width)})
 
 
-def _start(at: Place, topic: Topic, marks: Watermarks) -> Iterator[Finding]:
+def _begins_late(topic: Topic) -> str:
     if not topic.is_new or topic.accepts_lost_start or topic.begin is not None:
-        return
-    lost = [f"{partition}:[0,{offset})" for partition, offset in marks.begin if offset]
-    if lost:
-        yield no(
-            "log_begins_late", at,
-            f"topic {topic.name} no longer holds its first records: {' '.join(lost)} is gone",
-            "the table would lack the rows that have not changed since",
-            "take a new snapshot, or set lost_start: accept if the rest is complete",
-            stops=True,
-        )  # fmt: skip
+        return ""
+    begin = topic.marks.begin if topic.marks is not None else ()
+    lost = [f"{partition}:[0,{offset})" for partition, offset in begin if offset]
+    gone = f"topic {topic.name} no longer holds its first records: {' '.join(lost)} is gone"
+    return gone if lost else ""
 
 
-def _partitions(at: Place, topic: Topic, marks: Watermarks) -> Iterator[Finding]:
-    before, now = topic.partitions, len(marks.end.offsets)
-    if before in {None, now}:
-        return
-    used = sum(1 for _, end in marks.end if end > 0)
-    problem = f"topic {topic.name} had {before} partition(s) when the table was begun and has {now}"
-    order = "keys move between them, and Kafka's offsets alone order its changes"
-    if used > 1:
-        yield no("partitions_added", at, problem, f"{order}: the table stops", _ANEW)
-    else:
-        impact = f"{order}: the table stops once a second partition holds records"
-        yield yes_but("partitions_added", at, problem, impact, _ANEW)
+def _added(topic: Topic, *, is_used: bool) -> str:
+    before, now = topic.partitions, topic.width
+    if topic.marks is None or before in {None, now} or (topic.used > 1) is not is_used:
+        return ""
+    return f"topic {topic.name} had {before} partition(s) when the table was begun and has {now}"
+
+
+RULES: Final[tuple[Rule[Topic], ...]] = (
+    Rule(
+        "topic_missing", _NO, "whether the topic exists", _missing,
+        "there is nothing to merge", "let the connector make it, or remove the table",
+    ),
+    Rule(
+        "topic_settings", _PARTIAL, "whether the topic's settings may be read", _unread,
+        "whether it is compacted, or kept for long enough, is not known",
+        "allow the user DescribeConfigs on the topics",
+    ),
+    Rule(
+        "compacted", _NO, "`cleanup.policy`", _compacted,
+        "a change, a delete included, may be removed before it is merged, and nobody can tell",
+        "set cleanup.policy=delete", stops=True,
+    ),
+    Rule(
+        "remembered_deletes", _PARTIAL, "`retention.ms`", _kept_for_ever,
+        "no delete can be forgotten, since the log may still undo it: what is remembered of "
+        "deletes only grows",
+        "set a retention that is longer than any outage, such as 7 days",
+    ),
+    Rule(
+        "retention", _NO, "`retention.ms`", _below_slo,
+        f"that is less than the SLO gives a change ({{target}}): {_KEPT}", _LONGER,
+    ),
+    Rule(
+        "retention", _PARTIAL, "`retention.ms`", _below_window,
+        f"that is less than the {{hours}} h that the SLO looks at: {_KEPT}", _LONGER,
+    ),
+    Rule(
+        "retention_bytes", _PARTIAL, "`retention.bytes`", _cut_by_size,
+        f"how long changes are kept depends on the load: {_KEPT}",
+        "set retention.bytes=-1 and a retention.ms",
+    ),
+    Rule(
+        "append_time", _NO, "`message.timestamp.type`, where places in a binlog order changes",
+        lambda topic: _brokers_times(topic, is_binlog=True),
+        f"{_BROKERS}; in {{partitions}} partitions times of one clock tell where a binlog begins "
+        "again, and each broker has its own: a reset of the binlog stops the table for good",
+        _CREATE_TIME,
+    ),
+    Rule(
+        "append_time", _PARTIAL, "`message.timestamp.type`",
+        lambda topic: _brokers_times(topic, is_binlog=False), _BROKERS, _CREATE_TIME,
+    ),
+    Rule(
+        "records_without_key", _PARTIAL, "the first records", _without_keys,
+        "changes of one row may lie in any of its {partitions} partitions: batches cost more, and "
+        "a record without a value deletes nothing",
+        "let the connector write keys (message.key.columns; no transformation of keys)",
+    ),
+    Rule(
+        "log_begins_late", _NO, "the first offsets of a new table's topic", _begins_late,
+        "the table would lack the rows that have not changed since",
+        "take a new snapshot, or set lost_start: accept if the rest is complete", stops=True,
+    ),
+    Rule(
+        "partitions_added", _NO, "the number of partitions, where only offsets order changes",
+        lambda topic: _added(topic, is_used=True), f"{_MOVE}: the table stops", _ANEW,
+    ),
+    Rule(
+        "partitions_added", _PARTIAL, "the number of partitions, where only offsets order changes",
+        lambda topic: _added(topic, is_used=False),
+        f"{_MOVE}: the table stops once a second partition holds records", _ANEW,
+    ),
+)  # fmt: skip

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError
-from cdc_assets.operate.assess.finding import Finding, Place, yes_but
+from cdc_assets.operate.assess.finding import Finding, Place, Rule, Verdict, judged
 from cdc_assets.operate.assess.parts import away
 
 if TYPE_CHECKING:
@@ -48,18 +48,21 @@ class Refused:
 
 def judge_writing(at: Place, refused: Refused | None) -> Iterator[Finding]:
     """Yields the finding on what Spark's account could not do."""
-    if refused is None:
-        return
-    error = refused.error
-    if not refused.is_namespace:
-        yield away("spark_tables", at, error, "no batch can be written, or nothing dropped")
-        return
-    yield yes_but(
-        "spark_namespaces", at, f"{error.what} [{error.where}]",
+    if refused is not None and not refused.is_namespace:
+        yield away("spark_tables", at, refused.error)
+    yield from judged(NAMESPACES, at, refused)
+
+
+NAMESPACES: Final[tuple[Rule[Refused | None], ...]] = (
+    Rule(
+        "spark_namespaces", Verdict.PARTIAL, "whether Spark's account may create namespaces",
+        lambda refused: f"{refused.error.what} [{refused.error.where}]"
+        if refused is not None and refused.is_namespace else "",
         "tables of a schema that the lake does not have yet cannot be made, and whether Spark may "
         "create, write and drop tables was not tried",
         "allow Spark's account to create namespaces; or make all of them yourself, and accept this",
-    )  # fmt: skip
+    ),
+)  # fmt: skip
 
 
 def probe_tables(config: ReplicationConfig, spark: SparkSession, now: datetime) -> Refused | None:

@@ -141,7 +141,9 @@ class _Looking:
 def _taken(services: Services, instance: dg.DagsterInstance) -> Look:
     numbers = read_numbers(services)
     entries = replicated(services.config, services.registry.load())
-    asked = services.parts.ask(numbers.status.tables)
+    tables = numbers.status.tables
+    stored = next((each.survey.entry.target for each in tables if each.survey.state), None)
+    asked = services.parts.ask((each.table.source for each in tables), stored)
     return Look(numbers, asked, _checked(services.config, entries, instance))
 
 

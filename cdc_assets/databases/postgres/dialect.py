@@ -1,14 +1,17 @@
-"""Builds SQL that writes PostgreSQL's values as canonical text (`cdc_assets.schema.comparing`).
+"""PostgreSQL's SQL: values as canonical text, their order, and ranges of keys.
 
 A pair of a source's and a lake's type that is not listed here is not compared, and reported.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from cdc_assets.databases.dialect import Dialect, Given, parameter
 from cdc_assets.databases.postgres.columns import ENUM, PostgresColumn
-from cdc_assets.schema.comparing import Compared, Form
+from cdc_assets.databases.postgres.connection import quote
+from cdc_assets.schema.comparing import Compared, Form, Key
 from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, StructOf, Wire
 
 _INTEGERS: Final = frozenset({"int2", "int4", "int8", "oid"})
@@ -39,22 +42,156 @@ _WIRES_OF_DIGESTS: Final = {Wire.STRING: _TEXTS, Wire.INT: _INTEGERS, Wire.LONG:
 _LONG_BITS: Final = 64
 
 
-def quote(name: str) -> str:
-    """Quotes an identifier, for a statement that has parameters."""
-    return '"' + name.replace('"', '""').replace("%", "%%") + '"'
+class PostgresDialect(Dialect[PostgresColumn]):
+    """See `Dialect`."""
+
+    omits_values = True  # TOAST
+    barrier = "OFFSET 0"
+
+    def quote(self, name: str) -> str:
+        """See `Dialect`."""
+        return quote(name)
+
+    def form_of(self, source: PostgresColumn, lake: Column) -> Form | str:
+        """See `Dialect`."""
+        if lake.detail is not None and lake.detail.mask:
+            return _form_of_digest(source, lake)
+        if source.is_array != isinstance(lake.type, ListOf):
+            return _odd(source, lake)
+        of = lake.type.element if isinstance(lake.type, ListOf) else lake.type
+        if isinstance(of, StructOf):
+            return _odd(source, lake)
+        form = _form(source, of)
+        return _odd(source, lake) if form is None else form
+
+    def may_be_key(self, source: PostgresColumn, compared: Compared) -> bool:
+        """See `Dialect`."""
+        if compared.is_list or source.type_name in {"time", "bit", "money"}:
+            return False
+        match compared.form:
+            case Form.TEXT:
+                return source.type_name in _ORDERED_TEXTS or source.kind == ENUM
+            case Form.BOOLEAN | Form.INTEGER | Form.DECIMAL | Form.PADDED:
+                return True
+            case Form.BYTES | Form.DAYS | Form.MICROS:
+                return True
+            case _:
+                return False
+
+    def is_indexed(self, source: PostgresColumn) -> bool:
+        """See `Dialect`: whatever the index's collation is."""
+        is_text = source.type_name in {"text", "varchar", "bpchar", "citext", "name", "oid"}
+        return not is_text and source.kind != ENUM
+
+    def finds_keys(self, source: PostgresColumn) -> bool:
+        """See `Dialect`."""
+        return self.is_indexed(source) or source.type_name in _FOUND_TEXTS
+
+    def canonical(self, source: PostgresColumn, compared: Compared, value: str) -> str:
+        """See `Dialect`; for a list, the framed texts of its elements."""
+        if not compared.is_list:
+            return _canonical(source, compared, value)
+        element = _framed(_canonical(source, compared, "u.v"))
+        listed = f"(SELECT string_agg({element}, '' ORDER BY u.o) FROM unnest({value})"  # noqa: S608
+        texts = f"coalesce({listed} WITH ORDINALITY AS u(v, o)), '')"
+        return f"CASE WHEN {value} IS NOT NULL THEN {texts} END"
+
+    def told(self, source: PostgresColumn, compared: Compared, value: str) -> str:
+        """See `Dialect`; for a list, JSON of its elements."""
+        if not compared.is_list:
+            return _told(source, compared, value)
+        elements = f"ARRAY(SELECT {_told(source, compared, 'u.v')} FROM unnest({value})"  # noqa: S608
+        listed = f"{elements} WITH ORDINALITY AS u(v, o) ORDER BY u.o)"
+        return f"CASE WHEN {value} IS NOT NULL THEN array_to_json({listed})::text END"
+
+    def digest(self, texts: Sequence[str]) -> str:
+        """See `Dialect`."""
+        return f"md5(array_to_string(ARRAY[{', '.join(map(_framed, texts))}]::text[], ''))"
+
+    def number(self, digest: str, begin: int) -> str:
+        """See `Dialect`."""
+        return f"('x' || substr({digest}, {begin}, 15))::bit(60)::bigint"
+
+    def ordered(self, source: PostgresColumn, value: str) -> str:
+        """See `Dialect`."""
+        match source.type_name:
+            case "text" | "varchar":
+                return f'{value} COLLATE "C"'
+            case "bpchar":
+                return f"rtrim({value}::text, ' ') COLLATE \"C\""
+            case "oid":
+                return f"{value}::bigint"
+            case name if name in {"citext", "name"} or source.kind == ENUM:
+                return f'{value}::text COLLATE "C"'
+            case _:
+                return value
+
+    def of_text(self, source: PostgresColumn, compared: Compared, text: str) -> str:
+        """See `Dialect`."""
+        match compared.form:
+            case Form.TEXT if source.type_name == "uuid":
+                return f"{text}::text::uuid"
+            case Form.TEXT | Form.PADDED:
+                return f'{text}::text COLLATE "C"'
+            case Form.BYTES if source.type_name == "uuid":
+                return f"{text}::text::uuid"
+            case Form.BYTES:
+                return f"decode({text}::text, 'hex')"
+            case Form.INTEGER:
+                return f"{text}::text::bigint"
+            case Form.DECIMAL:
+                return f"{text}::text::numeric"
+            case Form.BOOLEAN:
+                return f"{text}::text::boolean"
+            case Form.DAYS:
+                return f"(DATE '1970-01-01' + {text}::text::int)"
+            case Form.MICROS:
+                zone = "tz" if source.type_name == "timestamptz" else ""
+                number = f"{text}::text::bigint"
+                return (
+                    f"(timestamp{zone} '1970-01-01 00:00:00'"
+                    f" + ({number} / 1000000) * interval '1 s'"
+                    f" + ({number} %% 1000000) * interval '1 microsecond')"
+                )
+            case _:
+                msg = f"no key has the form {compared.form}"
+                raise ValueError(msg)
+
+    def equal(self, source: PostgresColumn, compared: Compared, value: str, text: str) -> str:
+        """See `Dialect`."""
+        # By the column's own collation, which the index has. The same text is equal by any
+        # collation; by one that is not deterministic others are, too.
+        match source.type_name:
+            case "text" | "varchar":
+                return f"{value} = {text}::text"
+            case "bpchar":
+                return f"{value} = {text}::text::bpchar"
+            case _:
+                return f"{self.ordered(source, value)} = {self.of_text(source, compared, text)}"
+
+    def before(self, columns: Sequence[str], bound: Sequence[str]) -> str:
+        """See `Dialect`."""
+        return f"({', '.join(columns)}) < ({', '.join(bound)})"
+
+    def from_on(self, columns: Sequence[str], bound: Sequence[str]) -> Sequence[str]:
+        """See `Dialect`."""
+        return [f"({', '.join(columns)}) >= ({', '.join(bound)})"]
+
+    def matching(
+        self,
+        table: str,
+        same: Callable[[Sequence[str]], str],
+        keys: Sequence[Key],
+        given: Given,
+    ) -> str:
+        """See `Dialect`: joins the table to lists of the keys' texts."""
+        lists = [f"{parameter([*texts], given)}::text[]" for texts in zip(*keys, strict=True)]
+        names = [f"k{n}" for n in range(len(lists))]
+        asked = f"unnest({', '.join(lists)}) AS k ({', '.join(names)})"
+        return f"FROM {asked} JOIN {table} AS t ON {same([f'k.{name}' for name in names])}"
 
 
-def form_of(source: PostgresColumn, lake: Column) -> Form | str:
-    """Returns the form in which a column is compared, or the reason why it is not."""
-    if lake.detail is not None and lake.detail.mask:
-        return _form_of_digest(source, lake)
-    if source.is_array != isinstance(lake.type, ListOf):
-        return _odd(source, lake)
-    of = lake.type.element if isinstance(lake.type, ListOf) else lake.type
-    if isinstance(of, StructOf):
-        return _odd(source, lake)
-    form = _form(source, of)
-    return _odd(source, lake) if form is None else form
+# ── columns ───────────────────────────────────────────────────────────────────────────────
 
 
 def _form_of_digest(source: PostgresColumn, lake: Column) -> Form | str:
@@ -104,27 +241,7 @@ def _is_bits(source: PostgresColumn, most: int) -> bool:
 # ── as text ───────────────────────────────────────────────────────────────────────────────
 
 
-def canonical(source: PostgresColumn, compared: Compared, value: str) -> str:
-    """Returns SQL that writes a value, or each of a list's, as canonical text; NULL for NULL."""
-    if not compared.is_list:
-        return _canonical(source, compared, value)
-    element = framed(_canonical(source, compared, "u.v"))
-    listed = f"(SELECT string_agg({element}, '' ORDER BY u.o) FROM unnest({value})"  # noqa: S608
-    return (
-        f"CASE WHEN {value} IS NOT NULL THEN coalesce({listed} WITH ORDINALITY AS u(v, o)), '') END"
-    )
-
-
-def told(source: PostgresColumn, compared: Compared, value: str) -> str:
-    """Returns SQL for a value's text from which the lake's can be made; for a list, JSON of it."""
-    if not compared.is_list:
-        return _told(source, compared, value)
-    elements = f"ARRAY(SELECT {_told(source, compared, 'u.v')} FROM unnest({value})"  # noqa: S608
-    listed = f"{elements} WITH ORDINALITY AS u(v, o) ORDER BY u.o)"
-    return f"CASE WHEN {value} IS NOT NULL THEN array_to_json({listed})::text END"
-
-
-def framed(text: str) -> str:
+def _framed(text: str) -> str:
     """Returns SQL that puts the length before a text, which separates texts in sequence."""
     return f"coalesce(length({text}) || ':' || ({text}), '-')"
 
@@ -210,98 +327,3 @@ def _micros(value: str) -> str:
     seconds = f"extract(epoch FROM date_trunc('second', {value}))::bigint * 1000000"
     micros = f"extract(microseconds FROM {value})::bigint %% 1000000"
     return f"CASE WHEN isfinite({value}) THEN ({seconds} + {micros})::text ELSE {value}::text END"
-
-
-# ── keys ──────────────────────────────────────────────────────────────────────────────────
-
-
-def may_be_key(source: PostgresColumn, compared: Compared) -> bool:
-    """Returns whether rows can be found by the column, and both sides order it alike."""
-    if compared.is_list or source.type_name in {"time", "bit", "money"}:
-        return False
-    match compared.form:
-        case Form.TEXT:
-            return source.type_name in _ORDERED_TEXTS or source.kind == ENUM
-        case Form.BOOLEAN | Form.INTEGER | Form.DECIMAL | Form.PADDED:
-            return True
-        case Form.BYTES | Form.DAYS | Form.MICROS:
-            return True
-        case _:
-            return False
-
-
-def ordered(source: PostgresColumn, value: str) -> str:
-    """Returns a key's column in the form by which rows are ordered: text by its bytes."""
-    match source.type_name:
-        case "text" | "varchar":
-            return f'{value} COLLATE "C"'
-        case "bpchar":
-            return f"rtrim({value}::text, ' ') COLLATE \"C\""
-        case "oid":
-            return f"{value}::bigint"
-        case name if name in {"citext", "name"} or source.kind == ENUM:
-            return f'{value}::text COLLATE "C"'
-        case _:
-            return value
-
-
-def is_indexed(source: PostgresColumn) -> bool:
-    """Returns whether an index on the column follows that order, whatever its collation is."""
-    is_text = source.type_name in {"text", "varchar", "bpchar", "citext", "name", "oid"}
-    return not is_text and source.kind != ENUM
-
-
-def finds_keys(source: PostgresColumn) -> bool:
-    """Returns whether an index on the column finds rows by `equal`."""
-    return is_indexed(source) or source.type_name in _FOUND_TEXTS
-
-
-def equal(source: PostgresColumn, form: Form, value: str, text: str) -> str:
-    """Returns SQL by which an index finds the rows of a key's text; it may find others, too.
-
-    Args:
-        source: the column.
-        form: of its values.
-        value: SQL for it.
-        text: likewise for the canonical text.
-    """
-    # By the column's own collation, which the index has. The same text is equal by any collation;
-    # by one that is not deterministic others are, too.
-    match source.type_name:
-        case "text" | "varchar":
-            return f"{value} = {text}::text"
-        case "bpchar":
-            return f"{value} = {text}::text::bpchar"
-        case _:
-            return f"{ordered(source, value)} = {of_text(source, form, text)}"
-
-
-def of_text(source: PostgresColumn, form: Form, text: str) -> str:
-    """Returns SQL that converts canonical text to the form of `ordered`."""
-    match form:
-        case Form.TEXT if source.type_name == "uuid":
-            return f"{text}::text::uuid"
-        case Form.TEXT | Form.PADDED:
-            return f'{text}::text COLLATE "C"'
-        case Form.BYTES if source.type_name == "uuid":
-            return f"{text}::text::uuid"
-        case Form.BYTES:
-            return f"decode({text}::text, 'hex')"
-        case Form.INTEGER:
-            return f"{text}::text::bigint"
-        case Form.DECIMAL:
-            return f"{text}::text::numeric"
-        case Form.BOOLEAN:
-            return f"{text}::text::boolean"
-        case Form.DAYS:
-            return f"(DATE '1970-01-01' + {text}::text::int)"
-        case Form.MICROS:
-            zone = "tz" if source.type_name == "timestamptz" else ""
-            number = f"{text}::text::bigint"
-            return (
-                f"(timestamp{zone} '1970-01-01 00:00:00' + ({number} / 1000000) * interval '1 s'"
-                f" + ({number} %% 1000000) * interval '1 microsecond')"
-            )
-        case _:
-            msg = f"no key has the form {form}"
-            raise ValueError(msg)

@@ -1,0 +1,95 @@
+"""Each database's statements over a table's rows, in golden files: read those to review the SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_assets.databases.dialect import Dialect
+from cdc_assets.databases.mysql.dialect import MysqlDialect, MysqlSource
+from cdc_assets.databases.mysql.types import MysqlColumn
+from cdc_assets.databases.postgres.columns import PostgresColumn
+from cdc_assets.databases.postgres.dialect import PostgresDialect
+from cdc_assets.databases.statements import Range, Statement, Statements, paired
+from cdc_assets.schema.types import Column, Decimal, Primitive, TableSchema, Wire
+
+pytestmark = pytest.mark.unit
+
+GOLDEN = Path(__file__).with_name("statements")
+ODD = 'a`b"c {} %s'
+LAKE = (
+    Column("id", Primitive.LONG, Wire.LONG),
+    Column("code", Primitive.STRING, Wire.STRING),
+    Column("day", Primitive.DATE, Wire.EPOCH_DAYS),
+    Column("price", Decimal(10, 2), Wire.DECIMAL_BYTES),
+    Column("weight", Primitive.DOUBLE, Wire.DOUBLE),
+    Column(ODD, Primitive.STRING, Wire.STRING),
+)
+POSTGRES = ("int8", "text", "date", "numeric", "float8", "text")
+MYSQL = ("bigint(20)", "varchar(9)", "date", "decimal(10,2)", "double", "longtext")
+LOW, HIGH = ("2024-01-01 it's", "19723"), ("b", "19800")
+
+
+def of_postgres() -> tuple[Dialect[Any], dict[str, Any]]:
+    pairs = zip(LAKE, POSTGRES, strict=True)
+    return PostgresDialect(), {c.name: PostgresColumn(c.name, kind, kind) for c, kind in pairs}
+
+
+def of_mysql() -> tuple[Dialect[Any], dict[str, Any]]:
+    pairs = zip(LAKE, MYSQL, strict=True)
+    columns = {c.name: MysqlColumn(c.name, kind, not_null=True) for c, kind in pairs}
+    latin1 = ("latin1", "latin1_german1_ci")
+    found = {name: MysqlSource(each) for name, each in columns.items()}
+    return MysqlDialect(), found | {"code": MysqlSource(columns["code"], None, *latin1)}
+
+
+def statements(of: tuple[Dialect[Any], dict[str, Any]], *key: str) -> Statements:
+    dialect, known = of
+    sources, comparison = paired(known, TableSchema(LAKE, key), dialect)
+    return Statements(dialect, ("shop", ODD), comparison, sources)
+
+
+def made(of: Statements) -> Iterator[tuple[str, Statement]]:
+    yield "sums", of.sums(Range(LOW, HIGH, (("a", "19730"),)))
+    yield "sums_of_all", of.sums(Range(None, None))
+    yield "digests", of.digests([Range(None, LOW), Range(HIGH, None)])
+    yield "found", of.found([LOW, HIGH])
+    yield "whole", of.whole(Range(LOW, None))
+    yield (
+        "bounds" if of.numbers_rows else "after",
+        (of.bounds(LOW, 100, 4) if of.numbers_rows else of.after(LOW, 100)),
+    )
+    if faulty := of.faulty_key():
+        yield "faulty_key", faulty[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "of"), [("postgres", of_postgres()), ("mysql", of_mysql())], ids=["postgres", "mysql"]
+)
+def test_statements_are_those_of_the_golden_file(
+    name: str, of: tuple[Dialect[Any], dict[str, Any]]
+) -> None:
+    texts = [
+        f"-- {each}\n{text.strip()}\n-- {given}\n"
+        for each, (text, given) in made(statements(of, "code", "day"))
+    ]
+    golden = GOLDEN / f"{name}.sql"
+    assert "\n".join(texts) == golden.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("of", [of_postgres(), of_mysql()], ids=["postgres", "mysql"])
+def test_a_column_with_braces_in_its_name_stays_one(
+    of: tuple[Dialect[Any], dict[str, Any]],
+) -> None:
+    text, given = statements(of, ODD).found([("v",)])
+    assert of[0].quote(ODD) in text.partition(" FROM ")[2]
+    assert list(given.values()) in ([["v"]], ["v"])
+
+
+@pytest.mark.parametrize("of", [of_postgres(), of_mysql()], ids=["postgres", "mysql"])
+def test_all_parameters_of_a_statement_are_given(of: tuple[Dialect[Any], dict[str, Any]]) -> None:
+    for name, (text, given) in made(statements(of, "code", "day")):
+        assert text % dict.fromkeys(given, ""), name
