@@ -29,10 +29,10 @@ FAILED: Final = 1
 USAGE: Final = 2
 
 MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
-    "pause": ("cdc_assets.steering", "Merge nothing into tables; they keep their places."),
+    "pause": ("cdc_assets.steering", "Pause tables. Rows and offsets stay as they are."),
     "drop": ("cdc_assets.steering", "End the replication of tables; --lake: remove them there."),
     "reset": ("cdc_assets.steering", "Forget what the lake has of tables, and begin again."),
-    "resume": ("cdc_assets.steering", "Go on with paused, dropped or stopped tables."),
+    "resume": ("cdc_assets.steering", "Resume paused, dropped or stopped tables."),
     "assess": ("cdc_assets.assessing", "Whether tables can be replicated exactly: YES, NO."),
     "jars": (
         "cdc_assets.operate.jars_command",
@@ -44,7 +44,7 @@ MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
     "demo": ("cdc_assets_devstack.demo", "A shop database under load, replicated live."),
     "rebuild": (
         "cdc_assets.orchestration.rebuild_command",
-        "Build TABLE anew beside the old one and swap it in at once.",
+        "Rebuild TABLE as a shadow table, then swap it in atomically.",
     ),
     "resnapshot": (
         "cdc_assets.orchestration.resnapshot_command",
@@ -60,7 +60,7 @@ MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
 OPERATIONS: Final[Mapping[str, tuple[str, str]]] = {
     "accept-restart": (
         "cdc_assets.operations.accept_restart.operation.ACCEPT_RESTART",
-        "Go on where the source began again: restored, upgraded by dump, RESETLOGS, or made anew.",
+        "Resume after a source's restart: restored, upgraded by dump, RESETLOGS, or recreated.",
     ),
     "compact": (
         "cdc_assets.operations.compact.COMPACT",
@@ -68,21 +68,21 @@ OPERATIONS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "history": (
         "cdc_assets.operations.rewind.operation.HISTORY",
-        "A table's publishes, and to which of them it can go back.",
+        "List a table's publishes, and which of them it can be rewound to.",
     ),
     "maintain": (
         "cdc_assets.operations.maintain.MAINTAIN",
-        "Do what lake tables need: compaction, expiry, manifests, branches that were left.",
+        "Maintain lake tables: compact, expire snapshots, rewrite manifests, remove left branches.",
     ),
     "rewind": (
         "cdc_assets.operations.rewind.operation.REWIND",
-        "Take a table back to an earlier publish; it goes on from there.",
+        "Rewind a table to an earlier publish, and resume from there.",
     ),
 }
 
 
 class MountedGroup(click.Group):
-    """A group that imports some of its commands only when they are called."""
+    """Imports some commands of a group only when a user calls them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names, without importing."""
@@ -139,10 +139,10 @@ def status(*, as_json: bool) -> None:
 @click.option("--source", help="Only the tables of this source.")
 @click.option("--table", help="Only this table: [source.][schema.]table.")
 @click.option(
-    "--until-caught-up", is_flag=True, help="Go on until what the log holds now is merged."
+    "--until-caught-up", is_flag=True, help="Continue until every record logged so far is merged."
 )
 def replicate(source: str | None, table: str | None, *, until_caught_up: bool) -> None:
-    """Merge what is due, with the same assets as Dagster's daemon, without the daemon.
+    """Merge due tables, with the same assets as Dagster's daemon, without the daemon.
 
     Runs appear in the Dagster instance of $DAGSTER_HOME, if that is set. A table that failed
     before is tried at once.
@@ -181,7 +181,7 @@ def schema() -> None:
 @schema.command("diff")
 @click.argument("table")
 def diff(table: str) -> None:
-    """Print what TABLE's columns go through with the next records, and change nothing.
+    """Print how the next records would change TABLE's columns, and change nothing.
 
     TABLE is [source.][schema.]table. Its columns are compared with those that the source's database
     has now, or the last records, if no database: is configured. Exits with 1 if the table would
@@ -198,7 +198,7 @@ def diff(table: str) -> None:
 
 @cli.group()
 def quarantine() -> None:
-    """Records that could not be merged: which they are; merge them again."""
+    """List or replay the records that could not be merged."""
 
 
 @quarantine.command("list")
@@ -207,7 +207,7 @@ def quarantine() -> None:
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def list_(source: str | None, table: str | None, limit: int, *, as_json: bool) -> None:
-    """Where each record lies and why it could not be merged. Never prints what it holds."""
+    """List each record's offset and why it could not be merged. Never prints a record's content."""
     from cdc_assets.operate.quarantine import Wanted, list_quarantined
     from cdc_assets.operate.services import Services
 
@@ -234,7 +234,7 @@ def list_(source: str | None, table: str | None, limit: int, *, as_json: bool) -
 def replay_quarantine(
     source: str | None, table: str | None, offsets: tuple[str, ...], *, accept_overtaken: bool
 ) -> None:
-    """Merge records again, after what kept them from it was put right.
+    """Merge quarantined records again, after the cause of their rejection was corrected.
 
     Those that are merged leave the quarantine, and so do those whose rows had newer changes,
     unless these may have left columns unchanged that only the record has set.
@@ -296,7 +296,7 @@ def _end(message: str, code: int) -> NoReturn:
 
 
 def _of_system(error: OSError) -> str:
-    """Returns what the system refused, and where; never the texts of network clients."""
+    """Returns the system call's refusal and its file; never the texts of network clients."""
     refused = isinstance(error, PermissionError)
     remedy = "work as the user that owns it, or set another `home`" if refused else ""
     place = str(error.filename) if error.filename else ""

@@ -1,12 +1,14 @@
 """Stores small documents under a folder path or fsspec URL, replaced as a whole.
 
-A document that is read, changed and replaced by several processes is changed by one of them at a
-time (`one_at_a_time`), and replaced only if it is what was read (`replace_read`):
+Several processes read, change and replace a document. One process at a time changes the document
+(`one_at_a_time`), and replaces it only if the document is still the one that was read
+(`replace_read`):
 
-- On a local disk they wait for each other by a lock on a file beside the document.
-- S3 replaces an object only if it has the ETag that it had before it was read.
-- Other stores have one process create an object beside the document, which no other then can. One
-  that dies leaves it there: if it has not changed for `ABANDONED_SECONDS`, it is removed.
+- On a local disk, processes wait for each other by a lock on a file in the document's folder.
+- S3 replaces an object only if the object has the same ETag as before the document was read.
+- In other stores, one process creates a lock object in the document's folder, which no other
+  process can create then. A process that dies leaves its lock object behind: a lock object that has
+  not changed for `ABANDONED_SECONDS` is removed.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ from cdc_assets.errors import CdcError, ConfigError
 
 _LOCK_LOOK_SECONDS: Final = 0.05
 ABANDONED_SECONDS: Final = 20.0
-"""After so long a process that changes a document counts as dead: it takes a second or two."""
+"""Age at which a process that changes a document counts as dead: a change takes a second or two."""
 _OTHER: Final = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"})
-"""S3's codes for a document that is not the one that was read, or is being replaced."""
+"""S3's codes for a document that has changed since the read, or is being replaced."""
 
 
 def files_at(url: str) -> tuple[AbstractFileSystem, str]:
@@ -53,7 +55,7 @@ def files_at(url: str) -> tuple[AbstractFileSystem, str]:
 
 
 def take_lock(file: IO[Any], seconds: float) -> bool:
-    """Takes the lock of an open file, which ends with it; returns whether it was had in time.
+    """Takes the lock of an open file, which ends with the file; returns whether in time.
 
     The system's own wait has no end: a holder that hangs, perhaps on a network's disk, would keep
     all others waiting.
@@ -72,7 +74,7 @@ def take_lock(file: IO[Any], seconds: float) -> bool:
 
 @contextmanager
 def as_os_errors() -> Iterator[None]:
-    """Converts errors of object stores' clients into `OSError`, which not all of them are.
+    """Converts errors of object stores' clients into `OSError`, as some are not.
 
     Raises:
         OSError: names the error, but does not quote it: it may show signed addresses.
@@ -87,10 +89,10 @@ def as_os_errors() -> Iterator[None]:
 
 
 def beside(registry_url: str, what: str) -> str:
-    """Returns where a registry's documents of a kind are; other registries have other places.
+    """Returns the folder of a registry's documents of a kind; each registry has its own folder.
 
-    Beside ``east.json`` they are ``east.failures``, beside ``west.json`` ``west.failures``: the
-    replications of one folder have nothing in common but the folder.
+    For ``east.json`` the folder is ``east.failures``, for ``west.json`` ``west.failures``:
+    replications with registries in one folder share nothing but the folder.
     """
     return f"{registry_url.removesuffix('.json')}.{what}"
 
@@ -116,13 +118,13 @@ class ReplacedError(OSError):
 
 
 class LockedError(OSError):
-    """Another process that changes a document does not end; names what it holds."""
+    """Another process that changes a document does not end; names the lock that it holds."""
 
 
 def version_of(files: AbstractFileSystem, path: str) -> str:
-    """Returns what tells the document from another one; empty if there is none.
+    """Returns a value that identifies this version of a document; empty without a document.
 
-    To be asked before it is read: what is read then is no older.
+    Call this before reading: the content that is read then is no older than the version.
 
     Raises:
         OSError: if the place does not answer.
@@ -135,7 +137,7 @@ def version_of(files: AbstractFileSystem, path: str) -> str:
 
 
 def replace_read(files: AbstractFileSystem, path: str, content: bytes, version: str) -> None:
-    """Replaces a document, as `replace_file` does, if it is the one that was read.
+    """Replaces a document, as `replace_file` does, unless the document has changed since the read.
 
     Args:
         files: the file system.
@@ -193,7 +195,7 @@ def one_at_a_time(files: AbstractFileSystem, path: str, seconds: float) -> Gener
 
 
 def _created(files: AbstractFileSystem, lock: str, seconds: float) -> bytes:
-    """Creates an object that no other process has, and returns its content."""
+    """Creates a lock object, once no other process has one, and returns its content."""
     mine, seen, since = uuid.uuid4().hex.encode(), b"", time.monotonic()
     ends = since + seconds
     while time.monotonic() < ends:
@@ -210,7 +212,7 @@ def _created(files: AbstractFileSystem, lock: str, seconds: float) -> bytes:
 
 
 def _remove(files: AbstractFileSystem, lock: str, content: bytes) -> None:
-    """Removes the object unless another process has created it anew."""
+    """Removes a lock object unless another process has created a new one of the same name."""
     with suppress(FileNotFoundError), as_os_errors():
         if _content(files, lock) == content:
             files.rm_file(lock)
@@ -229,7 +231,7 @@ def _is_s3(files: AbstractFileSystem) -> bool:
 
 
 def _is_other(error: OSError) -> bool:
-    """Returns whether S3 has not replaced an object since it is not the one that was read."""
+    """Whether S3 refused to replace an object because it has changed since the read."""
     response = getattr(error.__cause__, "response", None) or {}
     gone = isinstance(error, FileExistsError | FileNotFoundError)
     return gone or response.get("Error", {}).get("Code") in _OTHER
@@ -249,12 +251,12 @@ def _replace_local(path: Path, content: bytes) -> None:
 
 
 def open_private(path: Path) -> IO[bytes]:
-    """Opens a new file, or an emptied one, that only its owner may read: it may hold rows' keys."""
+    """Opens a new or emptied file that only its owner may read, as it may hold rows' keys."""
     return open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
 def _make_folder(folder: Path) -> None:
-    """Makes the folder of a document, private if it holds documents of one kind (`beside`).
+    """Makes the folder of a document, private if the folder is for documents of a kind (`beside`).
 
     The registry's own may hold what others have to reach, such as a database that runs as another
     user.

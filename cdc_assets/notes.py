@@ -1,4 +1,4 @@
-"""Stores notes about tables in a folder beside the registry: one small document for each note.
+"""Stores notes about tables in a folder next to the registry: one small document for each note.
 
 A document's name is that of its table, and the kind of the note where a table may have several:
 ``shop.public.orders.paused.json``. Writing a note replaces its document as a whole, and removing
@@ -54,7 +54,7 @@ class TableNotes:
         return cls(beside(registry_url, folder), words)
 
     def read(self, table: TableName, kind: str = "") -> bytes | None:
-        """Returns a note; None if there is none."""
+        """Returns a note; None without one."""
         try:
             with as_os_errors():
                 return cast("bytes", self._files.cat_file(self._file(table, kind)))
@@ -64,7 +64,7 @@ class TableNotes:
             raise self._unreachable() from error
 
     def read_all(self, table: TableName | None = None) -> Mapping[str, bytes]:
-        """Returns by its file each note of a table; of all tables if None."""
+        """Returns a table's notes by file; all tables' notes if None."""
         try:
             with as_os_errors():
                 files = listed(self._files, self._root, prefix_of(table) if table else "")
@@ -84,7 +84,7 @@ class TableNotes:
             raise self._unreachable() from error
 
     def remove(self, table: TableName, kind: str = "") -> bool:
-        """Removes a note; returns whether there was one."""
+        """Removes a note; returns whether the note existed."""
         try:
             with effect(self._words.remove), as_os_errors():
                 self._files.rm_file(self._file(table, kind))
@@ -108,7 +108,7 @@ def prefix_of(table: TableName) -> str:
 
 
 def listed(files: AbstractFileSystem, folder: str, begin: str) -> list[str]:
-    """Returns the documents whose names begin so; those still being written have others."""
+    """Returns the documents with this prefix; documents still being written have other names."""
     try:
         found = cast("list[str]", files.ls(folder, detail=False))
     except FileNotFoundError:

@@ -127,7 +127,7 @@ def test_what_is_no_other_shard_of_it_is_refused(other, words):
 @pytest.mark.unit
 def test_no_table_is_called_as_what_lies_beside_a_shard():
     beside = entry("b", target=shard_of("a", "1").stem)
-    with pytest.raises(TerminalError, match="cannot be told apart"):
+    with pytest.raises(TerminalError, match="cannot be distinguished"):
         Registry.of([shard_of("a", "1"), beside])
 
 

@@ -1,7 +1,8 @@
 """Refuses words that hide what a sentence is about: ``python -m cdc_assets_tests.words``.
 
 Looks at docstrings, help texts and messages: every string of the product with a space in it.
-CONTRIBUTING.md, *Words*, says what to write instead.
+Names of code are ignored: text between backticks, and the name before the colon in a docstring's
+list of arguments or attributes. CONTRIBUTING.md, *Words*, says what to write instead.
 """
 
 from __future__ import annotations
@@ -27,14 +28,22 @@ REFUSED: Final = {
 }
 """By pattern, the words to write instead."""
 _REFUSED: Final = re.compile(rf"\b({'|'.join(f'({each})' for each in REFUSED)})\b", re.IGNORECASE)
+_CODE: Final = re.compile(r"(`+)[^`]*\1|^ +\w+(?=: )", re.MULTILINE)
+"""Names of code within a sentence: between backticks, or of an argument or attribute."""
 
 
 def found_in(file: Path) -> Iterator[tuple[int, str]]:
     """Yields line and word of each refused word in a file's strings."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            for match in _REFUSED.finditer(node.value):
-                yield node.lineno + node.value.count("\n", 0, match.start()), match[0]
+            prose = _CODE.sub(_blank, node.value)
+            for match in _REFUSED.finditer(prose):
+                yield node.lineno + prose.count("\n", 0, match.start()), match[0]
+
+
+def _blank(code: re.Match[str]) -> str:
+    """Returns spaces of the code's length, with its line breaks."""
+    return re.sub(r"[^\n]", " ", code[0])
 
 
 def instead(word: str) -> str:

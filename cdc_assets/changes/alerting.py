@@ -1,16 +1,17 @@
 """Decides which alerts to send: each once, with its recovery, and many of a kind as one.
 
 A *finding* is something that is wrong now. Findings of one kind and source are a *group*. A message
-is sent when a group begins, again when its members have changed, and once more when all of it is
-over. None but the first comes sooner than `QUIET` after the one before it, so that 500 tables that
-fail one after the other are a few messages. A finding that may pass by itself is reported only
-after it has lasted for its own delay.
+is sent when a group begins, again when its members have changed, and once more when the whole group
+is over. Each message but the first follows the previous one after `QUIET` at the earliest, so that
+500 tables that fail one after the other are a few messages. A finding that may pass by itself is
+reported only after it has lasted for its own delay.
 
-A reported finding is over once it was absent from every look for `GOOD`: what fails every other
+A reported finding is over once it was absent from every look for `GOOD`: a failure every other
 minute is one alert, and not thirty with their recoveries.
 
 The reported state is a value that the caller keeps. Where a part did not answer, earlier findings
-remain, and the time for which they were absent begins anew: not knowing is no recovery.
+remain, and the time for which they must be absent starts again from zero: not knowing is no
+recovery.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class Member:
     after: timedelta = timedelta()
 
     def is_due(self, now: datetime) -> bool:
-        """Returns whether it has lasted for long enough, and no message has named it."""
+        """Whether the finding has lasted for its delay, and no message has named it yet."""
         return not self.told and now - self.since >= self.after
 
 
@@ -154,7 +155,7 @@ class Message:
 def looked(
     known: Known, found: Iterable[AlertFinding], judged: Judged, now: datetime
 ) -> dict[Key, Group]:
-    """Returns the state after a look, before any of it is reported.
+    """Returns the state after a look, before any finding of the look is reported.
 
     Args:
         known: the state before.
@@ -216,14 +217,14 @@ def _looked(
 
 
 def _again(known: Member | None, found: AlertFinding, now: datetime, *, told: bool) -> Member:
-    """Returns a member that was found; ``told``: no message has said yet that it was over."""
+    """Returns a found member; ``told``: no message has reported the member as over yet."""
     if known is None:
         return Member(now, found.words, told, after=found.after)
     return replace(known, words=found.words, gone=None, after=found.after)
 
 
 def _is_over(absent: Member, now: datetime) -> bool:
-    """Returns whether a member is over; a finding that nobody was told of is over at once."""
+    """Whether a member is over; a finding that no message has reported is over at once."""
     return absent.gone is not None and (not absent.told or now - absent.gone >= GOOD)
 
 

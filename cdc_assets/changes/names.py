@@ -24,7 +24,7 @@ from urllib.parse import quote_plus
 from cdc_assets.errors import printable
 
 HELPERS: Final = "_cdc_assets_"
-"""How columns begin that only statements have, beside the table's: no source may use such names."""
+"""Prefix of helper columns that statements add to a table's; refused in a source's column names."""
 
 DIGEST_DIGITS: Final = 12
 
@@ -56,7 +56,7 @@ class TableName:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Shard:
-    """The table that a row belongs to where several are merged into one: a value in its key."""
+    """The source table of a row, where several share a lake table: part of the key."""
 
     column: str
     value: str
@@ -86,11 +86,11 @@ _OTHER: Final = re.compile(r"[^\w-]")
 _OURS: Final = re.compile(
     r"cdc_assets_(tombstones|quarantine)|.*__rebuild[0-9]+", re.IGNORECASE | re.DOTALL
 )
-"""Namespaces of ours, and tables beside those that are being rebuilt."""
+"""Our own namespaces, and the shadow tables of rebuilds."""
 
 
 def stored_as(name: str) -> str:
-    """Returns a namespace or table name as the lake and Dagster store it."""
+    """Returns a namespace or table name in the spelling that the lake and Dagster store."""
     is_composed = unicodedata.is_normalized("NFC", name)
     if _PLAIN.fullmatch(name) and is_composed and _fits(name) and not _OURS.fullmatch(name):
         return name
@@ -100,7 +100,7 @@ def stored_as(name: str) -> str:
 
 
 def stored_lake_name(namespace: str, name: str) -> LakeName:
-    """Returns a lake name with both parts as they are stored."""
+    """Returns a lake name with both parts in their stored spelling."""
     return LakeName(stored_as(namespace), stored_as(name))
 
 

@@ -12,15 +12,16 @@ from cdc_assets.changes.offsets import OffsetVector
 
 @dataclass(frozen=True, slots=True)
 class RenamedTable:
-    """A table whose name at its source has changed since it was first seen.
+    """A table whose name at its source has changed since discovery.
 
     Attributes:
-        schema, name: its present name.
+        schema, name: the table's present name.
         topic: the topic of its changes under this name.
         before: the topic of its changes under the previous name.
-        end: the next-to-read offsets at the end of that topic; everything before was merged.
-        topic_id: the id of that topic: all of one made anew is another table's. Empty if an earlier
-            version noted the end.
+        end: the next-to-read offsets at the end of the topic ``before``; everything before the end
+            was merged.
+        topic_id: the id of the topic ``before``: if that topic is recreated, all its records are
+            another table's. Empty if an earlier version noted the end.
     """
 
     schema: str

@@ -46,15 +46,15 @@ CLOCK_MS: Final = 60_000
 """How far commit times may run against commits, if keys may have moved: clocks are set back."""
 
 LEEWAY_MS: Final = 10_000
-"""A restored source goes on later than this after its last merged change. A record that is lower
-and newer by less is a redelivery, whose time a connector or a tool has changed."""
+"""Least time from the last merged change to the first change of a restored source. A record with a
+lower position that is newer by less is a redelivery, whose time a connector or a tool changed."""
 
 APART_MS: Final = 1_000
 """Like `LEEWAY_MS`, with all clocks right: concurrent transactions take their times before they
 commit. No source is restored in less."""
 
 SKEW_MS: Final = 600_000
-"""How far the server's clock after a restart may be behind the clock before it."""
+"""How far the server's clock after a restart may be behind the clock before the restart."""
 
 COMMIT_NUMBERS: Final[Mapping[Scheme, int]] = {
     Scheme.POSTGRES: 1,
@@ -109,7 +109,7 @@ class Restart:
     after_ms: int
 
     def has_begun(self, record: NumberingPlace) -> bool:
-        """Returns whether a record of either numbering belongs to the one after the restart.
+        """Whether a record belongs to the numbering after the restart.
 
         Old commits above ``after`` are not newer than ``before_ms``, and new ones below it are
         not older than the restart. Where commits cannot decide, the time must be beyond doubt.
@@ -179,7 +179,7 @@ class MergedState:
 
 
 def witness(partition: int, records: Iterable[NumberingPlace], seen: MergedState) -> Restart | None:
-    """Returns the first record of a partition that contradicts those before it; None if none does.
+    """Returns a partition's first record that contradicts earlier records; None if none does.
 
     Args:
         partition: of the records.
@@ -274,7 +274,7 @@ def newest_after(
 
 @dataclass(frozen=True, slots=True)
 class Restarts:
-    """The state of restarts that each publish carries on.
+    """The state of restarts, which each publish stores for the next.
 
     Attributes:
         newest_ms: by partition, a time that no record merged so far exceeds.

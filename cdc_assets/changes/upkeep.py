@@ -1,4 +1,4 @@
-"""Decides from a table's own figures which upkeep it needs and which snapshots may expire.
+"""Decides from a table's own figures which upkeep is due and which snapshots may expire.
 
 Each batch leaves a small file, a few deletion vectors, manifests and two snapshots. Reading, and
 finding the rows to delete, gets slower with each of them.
@@ -11,7 +11,7 @@ files seldom.
 snapshot that may still be read, or is needed, stays:
 
 - those that were the head of ``main`` at any time within ``keep``: a reader that began then may
-  go on;
+  still be reading;
 - a number of publishes, including the newest, which holds the offsets;
 - those that a tag or a branch names, with what a branch has that ``main`` has not;
 - those named elsewhere: a table's publishes name snapshots of its side table.
@@ -78,7 +78,7 @@ class Thresholds:
     Attributes:
         tiny_files, small_files: files of the first and of the second tier in one partition.
         marked: the share of the rows in data files that are deleted.
-        keep: the time for which a reader may go on with a former head of ``main``.
+        keep: the time for which a former head of ``main`` stays readable.
         keep_publishes: publishes that stay in any case, at least one.
         expired_at_once: expirable snapshots that make expiring worthwhile.
         manifests: the most manifests of a snapshot.
@@ -255,7 +255,7 @@ def _of_main(history: SnapshotHistory, limits: Thresholds, since_ms: int) -> Ite
 
 
 def _of_others(history: SnapshotHistory, line: Collection[int]) -> Iterator[int]:
-    """Yields the named snapshots, with the part of their line that ``main`` lacks."""
+    """Yields the named snapshots, with those of their ancestors that ``main`` does not have."""
     for ref in (*history.refs, *history.named):
         for each in _line(history, ref):
             yield each

@@ -1,7 +1,4 @@
-"""Configures the bounds of a batch: its size, its wait for a transaction, its bad records.
-
-Configures how soon changes are to be visible.
-"""
+"""Configures the bounds of a batch (size, wait for a transaction, bad records), and the SLO."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from cdc_assets.config.strict import Strict
 
 
 class BatchConfig(Strict):
-    """The size of one batch, and how long one run goes on taking batches.
+    """Bounds the size of a batch, and the time for which a run takes further batches.
 
     ``statement_seconds`` and ``table_seconds`` end a hanging step of a batch, and a table's hanging
     turn in a run. A record of more than ``max_record_bytes`` (key and value) is refused unread.

@@ -1,4 +1,4 @@
-"""Configures when a lake table needs upkeep, and what upkeep leaves alone."""
+"""Configures when a lake table needs maintenance, and which snapshots and files must stay."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _Days = Annotated[float, Field(le=_LONGEST_DAYS, allow_inf_nan=False)]
 
 
 class MaintenanceConfig(Strict):
-    """The upkeep of a lake table and of the tables beside it.
+    """Configures the maintenance of a lake table, its side tables and its shadow table.
 
     Attributes:
-        enabled: whether it is done unasked; ``cdc-assets maintain`` works anyway.
+        enabled: whether maintenance runs automatically; ``cdc-assets maintain`` works anyway.
         every_minutes: the shortest interval between two maintenance runs of a table.
         tiny_files: number of files below `changes.upkeep.TINY` in one partition from which on they
             are compacted.

@@ -209,7 +209,7 @@ Operation = Literal[
     "history", "rebuild_table", "resnapshot_tables", "verify_tables", "assess_tables",
     "compact_table",
 ]  # fmt: skip
-"""The jobs by which people operate tables from Dagster's UI."""
+"""The jobs with which operators work on tables from Dagster's UI."""
 
 
 class OperationsConfig(Strict):
@@ -222,7 +222,7 @@ class OperationsConfig(Strict):
     from_ui: Annotated[tuple[Operation, ...], Field(strict=False)] | None = None
 
     def offers(self, job: str) -> bool:
-        """Returns whether the UI has a job, by its name without the replication's."""
+        """Whether the UI offers a job, by the job's name without the replication's."""
         return self.from_ui is None or job in self.from_ui
 
 
@@ -233,8 +233,8 @@ class AlertsConfig(Strict):
         webhook: a URL, which is a secret.
         form: ``slack`` is the form of Slack's incoming webhooks, which others accept too.
         slot_bytes: the retained WAL, in bytes, above which a replication slot is reported.
-        heartbeat: a URL that is called each time everything was looked at and told; whoever
-            expects these calls reports when they stop.
+        heartbeat: a URL that is called after each complete look whose alerts were all sent; the
+            service that expects these calls reports when they stop.
     """
 
     webhook: Secret | None = None

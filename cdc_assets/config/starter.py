@@ -75,7 +75,7 @@ class Starter:
 
 
 def spoken(text: str) -> object:
-    """Returns an option's value as the file has it: ``env:NAME`` names a variable."""
+    """Returns an option's value as written in the file: ``env:NAME`` names a variable."""
     variable = text.removeprefix("env:")
     return {"env": variable} if variable != text else text
 
@@ -145,15 +145,15 @@ def _listed(title: str, tables: Sequence[str]) -> str:
 
 
 def _keys(keyless: Sequence[str]) -> str:
-    """Formats comments that show how to give tables without a key one."""
+    """Formats comments that show how to name a key for tables without one."""
     if not keyless:
         return ""
     tables = "".join(
         f"    #   {_comment(_text(each))}: {{primary_key: [...]}}\n" for each in keyless[:_SHOWN]
     )
     return (
-        "    # Without a key, rows are told apart by all of their values. If columns tell them\n"
-        f"    # apart, name these:\n    # tables:\n{tables}"
+        "    # Without a key, rows are distinguished by all of their values. If some columns\n"
+        f"    # identify a row, name these columns:\n    # tables:\n{tables}"
     )
 
 
@@ -167,7 +167,7 @@ _DATABASE: Final = """\
 
 
 def _comment(text: str) -> str:
-    """Returns one line, whatever the name contains."""
+    """Returns a name as a single line of a comment, whatever the name contains."""
     return "".join(each if each.isprintable() else "?" for each in text)
 
 

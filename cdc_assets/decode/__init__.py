@@ -1,4 +1,4 @@
-"""Functions of our own for Spark, which lie in the package as a jar (``jvm``)."""
+"""Defines our own functions for Spark, which the package contains as a jar (``jvm``)."""
 
 from cdc_assets.decode.jar import (
     CATALOG,

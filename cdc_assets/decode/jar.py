@@ -1,7 +1,7 @@
-"""Names our jar for Spark, and compares a server's with it.
+"""Names our jar for Spark, and compares a server's jar with the package's.
 
-The jar lies in the package (``jvm``) and holds a catalog of functions: no session has to register
-anything. Driver and executors of a server need the same build of it as the package has.
+The package contains the jar (``jvm``), and the jar a catalog of functions: no session has to
+register functions. Driver and executors of a server need the same build of the jar as the package.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 JAR: Final = Path(__file__).with_name("jvm") / "decode.jar"
 CATALOG: Final = "cdc_decode"
 SETTINGS: Final = {f"spark.sql.catalog.{CATALOG}": "cdc_assets.decode.Functions"}
-"""Of every session that reads records."""
+"""The settings of every session that reads records."""
 SERVER_MANIFESTS: Final = {name: JAR.with_name(f"{name}.xml") for name in ("spark", "spark-s3")}
-"""Ivy's manifests of what a Spark server needs from Maven, and of what it needs for S3."""
+"""Ivy's manifests of the artifacts that a Spark server needs from Maven, in general and for S3."""
 _BUILD: Final = "cdc_assets.decode.Build"
 _TASKS: Final = 2
 _NONE: Final = re.compile(
@@ -43,7 +43,7 @@ class JarMatch(Enum):
 
 @cache
 def digest() -> str:
-    """Returns the digest of the sources that the package's jar was made of."""
+    """Returns the digest of the sources from which the package's jar was built."""
     with zipfile.ZipFile(JAR) as file:
         return file.read(f"META-INF/{JAR.stem}.sha256").decode()
 

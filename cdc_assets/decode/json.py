@@ -96,7 +96,7 @@ def read_change(wanted: Mapping[str, object], *parts: Expression) -> Expression:
 
 
 def counted(what: str, wanted: Mapping[str, object], *parts: Expression) -> Expression:
-    """Returns true of each row, and counts it: see ``figures/Counted.java``.
+    """Returns true for each row, and counts the row: see ``figures/Counted.java``.
 
     Args:
         what: ``batch`` or ``fold``.
@@ -107,11 +107,11 @@ def counted(what: str, wanted: Mapping[str, object], *parts: Expression) -> Expr
 
 
 def told(what: str, id_: str, rows: Expression) -> Expression:
-    """Returns what was `counted` in JSON; NULL if it is not that of so many rows.
+    """Returns the `counted` result in JSON; NULL unless the result covers exactly these rows.
 
     Args:
-        what: was counted.
-        id_: under which it is told.
+        what: the kind of the count.
+        id_: the ``id`` of the count, as given to `counted`.
         rows: an aggregate, observed by the frame whose rows were counted.
     """
     from pyspark.sql import functions as F
@@ -122,8 +122,8 @@ def told(what: str, id_: str, rows: Expression) -> Expression:
 def called(name: str, *parts: Expression) -> Expression:
     """Calls one of our functions with a struct of these parts.
 
-    NULL is told by a struct's own mark: what Spark's generated code hands over for an argument that
-    is NULL may be the value of the record before.
+    A struct marks each NULL part itself. Without a struct, Spark's generated code may hand over the
+    previous record's value for an argument that is NULL.
     """
     from pyspark.sql import functions as F
 

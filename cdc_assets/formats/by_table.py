@@ -26,13 +26,13 @@ from cdc_assets.schema.types import TableSchema
 OF_TABLE: Final = "of_table"
 """``schema.table`` of a record; NULL if it is unknown, or the record changes no rows."""
 OF_ROWS: Final = "of_rows"
-"""Number of changes as which a decoded batch of another table counts a record."""
+"""Number of changes that a record counts for, if it belongs to another table."""
 
 _NOBODY: Final = TableSchema(())
 
 
 def opened(raw: DataFrame, fmt: Format, layout: Layout) -> DataFrame:
-    """Returns the messages of records, without the bytes of those that are too large.
+    """Returns the messages of records, without the bytes of messages that are too large.
 
     Args:
         raw: the records; for a format that `tells_tables` they may already be opened.
@@ -64,17 +64,17 @@ def told_apart(messages: DataFrame, fmt: Format, layout: Layout) -> DataFrame:
 
 
 MOST_LONE: Final = 1_000
-"""So many records without a value are told one by one, if nothing says whose rows they delete."""
+"""Most records without a value that are listed one by one, if their table is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """The records of a range that a table need not be given, where records may name their table.
+    """The records of a range that a table need not read, where records may name their table.
 
     Attributes:
         others: number of changes of each other table, by ``schema.table``.
-        lone: by partition, offsets of records without a value that no delete is right before.
-        has_more: whether there are more of these than `MOST_LONE`, which are then not told.
+        lone: by partition, offsets of records without a value that do not directly follow a delete.
+        has_more: whether there are more than `MOST_LONE` such records; ``lone`` is empty then.
     """
 
     others: Mapping[str, int]
@@ -82,7 +82,7 @@ class Apart:
     has_more: bool = False
 
     def own(self, whose: DataFrame, table: TableName) -> DataFrame:
-        """Returns the records that the table has to read: its own, and those of an unknown table.
+        """Returns the records that the table has to read: its own, and records of an unknown table.
 
         A record without a value names no table. The one right after a delete adds nothing to it.
 
@@ -118,7 +118,7 @@ def whose_are(raw: DataFrame, fmt: Format, layout: Layout, topic: str) -> DataFr
 
 
 def changes_of(raw: DataFrame, fmt: Format, layout: Layout, entry: TableEntry) -> DataFrame:
-    """Returns the records with a value that are not another table's, by what is known of a topic.
+    """Returns the records with a value that may be the table's, as far as the topic is known.
 
     Args:
         raw: the records.
@@ -133,7 +133,7 @@ def changes_of(raw: DataFrame, fmt: Format, layout: Layout, entry: TableEntry) -
 
 
 def set_apart(whose: DataFrame, before: DataFrame | None, table: TableName) -> Apart:
-    """Finds out which records of a range are not a table's.
+    """Finds the records of a range that are not a table's.
 
     Args:
         whose: the records, as from `whose_are`.

@@ -38,10 +38,10 @@ def change_of(envelope: Envelope, spec: ReadSpec, fmt: Format) -> Expression:
 
 
 def _wanted(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, object]:
-    """Returns what is decoded of the table, and by which rules.
+    """Returns the parts of the table's records to decode, and the rules for decoding them.
 
     ``split_keys``: whether the key is a configured one, which any update may change.
-    ``has_positions``: whether a create of a changed key is told from an insert.
+    ``has_positions``: whether a create of a changed key is distinguished from an insert.
     ``has_tombstones``: whether a delete without a row is known by its record's key. ``leaves_out``:
     whether an update leaves out the columns that its record does not know. ``no_op``: the reason
     for a record without an operation, if operations are judged.
@@ -108,7 +108,7 @@ def parts_of(
 
 
 def _tells_time(source: Expression) -> Expression:
-    """Returns whether a commit's time is given, even if it cannot be told in microseconds."""
+    """Whether a record has a commit time, even one that overflows in microseconds."""
     return source.getField("ts_us").isNotNull() | source.getField("ts_ms").isNotNull()
 
 

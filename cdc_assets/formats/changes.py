@@ -108,7 +108,7 @@ def decode(raw: DataFrame, reading: Reading) -> DataFrame:
 
 
 def _is_small(specs: Sequence[ReadSpec]) -> bool:
-    """Returns whether one plan can read all these schemas: Java limits the code for a row.
+    """Whether one plan can read all these schemas: Java limits the code for a row.
 
     Separate plans read the log once each.
     """
@@ -116,7 +116,7 @@ def _is_small(specs: Sequence[ReadSpec]) -> bool:
 
 
 def _united(frames: Sequence[DataFrame]) -> DataFrame:
-    """Unites by halves: a union has two sides, and a chain would be as deep as it is long."""
+    """Unites frames by halves: a union has two sides, and a chain of many unions is too deep."""
     if len(frames) == 1:
         return frames[0]
     half = len(frames) // 2
@@ -205,7 +205,7 @@ def _with_all(specs: Sequence[ReadSpec]) -> ReadSpec:
 
 
 def _mine(named: Mapping[str, Expression]) -> dict[str, Expression]:
-    """Keeps only the name of the table of changes of other tables."""
+    """Reduces another table's changes to the name of their table."""
     other = named["other_table"]
     mine = {name: F.when(other.isNull(), each) for name, each in named.items()}
     kept = {name: named[name] for name in ("partition", "offset", "other_table")}
@@ -226,13 +226,13 @@ def _of_writers(named: Mapping[str, Expression], reading: Reading) -> dict[str, 
 
 
 def _judged(named: DataFrame, spec: ReadSpec) -> DataFrame:
-    """Rejects changes without a position, and fills in what their records are too old for."""
+    """Rejects changes without a position, and fills in columns that older records do not have."""
     judged = named.withColumn("reject", F.coalesce("reject", *unplaced(spec)))
     return with_existing(judged, spec).drop("is_late_read")
 
 
 def conditions_of(specs: Sequence[ReadSpec]) -> list[Expression | None]:
-    """Returns for each spec the condition of its records; None, for all others, for the last."""
+    """Returns the condition of each spec's records; None for the last, which takes the rest."""
     *first, _ = specs
     return [*(F.col("writer").isin(*spec.writers) for spec in first), None]
 
@@ -260,7 +260,7 @@ def _given(condition: Expression | None) -> Expression:
 
 _LATE_READ: Final = (
     "a row of a snapshot that was taken while changes were streamed: without a key it cannot be "
-    "told from them"
+    "distinguished from a change"
 )
 
 

@@ -23,7 +23,7 @@ def no_names() -> Expression:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A row as a record holds it.
+    """A row's image in a record.
 
     Attributes:
         row: struct of its columns as they arrive, see `cdc_assets.formats.values`, some of which
@@ -34,11 +34,11 @@ class Image:
 
     @property
     def is_there(self) -> Expression:
-        """Whether the record holds it."""
+        """Whether the record holds the row."""
         return self.row.isNotNull()
 
     def value(self, column: Column) -> Expression:
-        """Returns the value of one of its columns."""
+        """Returns the value of a column of the row."""
         return self.row.getField(column.name)
 
 
@@ -48,7 +48,7 @@ class OmittedValues:
 
     Attributes:
         may_be: whether a column's value may be left out.
-        placeholder: the text in the place of such values; empty if their names are told.
+        placeholder: the text in the place of such values; empty if ``names`` lists their columns.
         names: array with the names of the columns that are left out.
     """
 
@@ -58,7 +58,7 @@ class OmittedValues:
 
 
 def nothing_left_out() -> OmittedValues:
-    """Returns that no value is ever left out."""
+    """Returns an `OmittedValues` by which no value is ever left out."""
     return OmittedValues(lambda _: False)
 
 
@@ -129,7 +129,7 @@ class Rows:
 def image_of(
     is_there: Expression, columns: Sequence[Column], value: Callable[[Column], Expression]
 ) -> Image:
-    """Returns an image of these columns, for those that may be the record's."""
+    """Returns an image with the values of these columns, as far as a record may hold them."""
     if not columns:
         return no_image()
     row = F.struct(*(value(each).alias(each.name) for each in columns))
@@ -137,10 +137,10 @@ def image_of(
 
 
 def no_image() -> Image:
-    """Returns the image of a record that holds none."""
+    """Returns the image for a record without a row."""
     return Image(F.lit(None).cast("struct<__none:string>"))
 
 
 def if_any(names: Expression) -> Expression:
-    """Returns the names; NULL if there are none."""
+    """Returns an array of names; NULL instead of an empty array."""
     return F.when(F.size(names) > 0, names)

@@ -92,7 +92,7 @@ class Format(ABC):
         return False
 
     def key_bytes(self, layout: Layout) -> KeyBytes:
-        """Returns what decides on a key's partition: what it is made of moves keys as it changes.
+        """Returns the bytes that decide a key's partition: if their encoding changes, keys move.
 
         Args:
             layout: of the table.
@@ -100,9 +100,10 @@ class Format(ABC):
         return KeyBytes.SCHEMA if layout.key_form is KeyForm.JSON else KeyBytes.VALUES
 
     def key_schema(self, layout: Layout) -> Expression | None:
-        """Returns a number of what a raw ``key`` holds beside values; None if it holds nothing.
+        """Returns a number for the schema in a raw ``key``; None if keys hold only values.
 
-        Keys of two numbers may lie in two partitions. NULL for a record whose key holds nothing.
+        Keys with different numbers may be in different partitions. NULL for a record whose key
+        holds no schema.
 
         Args:
             layout: of the table.
@@ -127,14 +128,14 @@ class Format(ABC):
 
     @abstractmethod
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
-        """Samples a table from records, all with a value. Never raises for one."""
+        """Samples a table from records, all with a value. Never raises because of a record."""
 
     @abstractmethod
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
-        """Returns whether a record is a change event of a table with a row that exists."""
+        """Whether a record is a change event of a table with a row that exists."""
 
     def refuses(self, layout: Layout, key: Sequence[str]) -> Refusal | None:
-        """Returns the reason why a table with this key cannot be kept equal; None if it can."""
+        """Returns why a table with this key cannot be replicated exactly; None if it can be."""
         return None
 
     def tables(self, records: Iterable[RawRecord], source: str) -> frozenset[TableName]:
@@ -153,14 +154,14 @@ class Format(ABC):
 
         Args:
             name: ``schema.table``.
-            beside: the other table.
+            beside: the table whose record names the other one.
         """
         own = f"{beside.schema}."
         schema = beside.schema if name.startswith(own) else name.partition(".")[0]
         return TableName(beside.source, schema, name[len(schema) + 1 :])
 
     def half_named(self, record: RawRecord) -> str:
-        """Returns what a change calls its table, of a change that `tables` does not know; or ''."""
+        """Returns the table's name in a change that `tables` does not know; '' without a name."""
         return ""
 
     def named(self, record: RawRecord, source: str) -> TableName | None:
@@ -173,7 +174,7 @@ class Format(ABC):
         return None
 
     def mark(self, raw: RawRecord, *, only_partition: bool) -> LogRecord | None:
-        """Returns a record's mark of its transaction; None for one without a value.
+        """Returns a record's mark of its transaction; None for a record without a value.
 
         Args:
             raw: of a table's topic. An unreadable record counts as a row outside of transactions.
@@ -213,13 +214,13 @@ class Format(ABC):
         return ()
 
     def may_tell(self, raw: DataFrame) -> DataFrame:
-        """Drops records without a statement, as far as that is cheap to detect."""
+        """Drops records without a statement, as far as these are cheap to detect."""
         return raw
 
     # ── descriptions of tables ───────────────────────────────────────────────────────────
 
     def of_catalog(self, table: SourceTable) -> Described:
-        """Describes the columns of a database's catalog, as they arrive.
+        """Describes a database catalog's columns in the encodings in which they arrive.
 
         Raises:
             TerminalError: if the catalog does not determine this.
@@ -227,14 +228,14 @@ class Format(ABC):
         return table.described(self.source.modes)
 
     def unseen(self, name: str) -> Described:
-        """Describes a single column of which only the name is known."""
+        """Describes a single column from its name, the only known fact."""
         column = Column(name, Primitive.STRING, Wire.STRING)
         return Described((column,), inferred=True, unseen=frozenset({name}))
 
     # ── packets ──────────────────────────────────────────────────────────────────────────
 
     def opened(self, raw: DataFrame) -> DataFrame:
-        """Returns the messages of records, which the methods below take as records.
+        """Returns the messages in records; the methods below take messages as records.
 
         In a format that `has_packets` there is a row for each: ``value`` is the message, and
         ``first`` the number of rows of its packet before its own; a message without rows counts as
@@ -251,7 +252,7 @@ class Format(ABC):
     # ── the schemas of records ───────────────────────────────────────────────────────────
 
     def reads_headers(self, layout: Layout) -> bool:
-        """Returns whether records have to be read with the column ``headers``."""
+        """Whether records have to be read with the column ``headers``."""
         return False
 
     def writer(self, layout: Layout, table: TableName) -> Expression | None:
@@ -285,7 +286,7 @@ class Format(ABC):
         return F.col("value")
 
     def written(self, record: RawRecord, layout: Layout) -> Written | None:
-        """Describes a record's schema; None if it is not that of a change event.
+        """Describes a record's schema; None if the schema is not a change event's.
 
         Raises:
             CdcError: if the schemas' store does not answer, or answers wrongly.

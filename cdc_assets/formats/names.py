@@ -18,19 +18,19 @@ class TopicNames(Protocol):
     """The names of one source's topics."""
 
     def includes(self, topic: str) -> bool:
-        """Returns whether a topic is the source's, by the configured patterns."""
+        """Whether a topic is the source's, by the configured patterns."""
         ...
 
     def table_of(self, topic: str, source: str) -> TableName | None:
-        """Returns the table of a topic by its name; None if it cannot be one of this source."""
+        """Returns a topic's table by the topic's name; None if it cannot be this source's."""
         ...
 
     def may_be_named(self, topic: str) -> bool:
-        """Returns whether a topic may be the source's under a name that its records decide."""
+        """Whether a topic may belong to the source, with a table that only its records name."""
         ...
 
     def looks_like_side_topic(self, topic: str) -> bool:
-        """Returns whether a topic without records is likely one beside the tables' topics."""
+        """Whether a topic without records is likely a side topic, not a table's."""
         ...
 
     def transaction_topics(
@@ -51,15 +51,15 @@ class PlainTopics:
         self._topics = topics
 
     def includes(self, topic: str) -> bool:
-        """Returns whether it matches the patterns; Kafka's and Connect's own topics never do."""
+        """Whether a topic matches the patterns; Kafka's and Connect's own topics never do."""
         return not is_internal(topic) and self._topics.matches(topic)
 
     def table_of(self, topic: str, source: str) -> TableName | None:
-        """Takes the table from the last two parts of the name, or from what follows the prefix."""
+        """Takes the table from the name's last two parts, or from the parts after the prefix."""
         return _parse(topic, self._topics.prefix, source) if self.includes(topic) else None
 
     def may_be_named(self, topic: str) -> bool:
-        """Returns whether it matches the patterns, and begins with the prefix if there is one."""
+        """Whether a topic matches the patterns, and begins with the prefix if one is configured."""
         prefix = self._topics.prefix
         return self.includes(topic) and (prefix is None or topic.startswith(f"{prefix}."))
 
@@ -104,12 +104,12 @@ def match_topics(
 
 
 def is_internal(topic: str) -> bool:
-    """Returns whether a topic belongs to Kafka or Connect."""
+    """Whether a topic belongs to Kafka or Connect."""
     return topic.startswith("__") or _CONNECT.fullmatch(topic) is not None
 
 
 def _parse(topic: str, prefix: str | None, source: str) -> TableName | None:
-    """Returns a topic's table; None if its name has too few parts (the schema-change topic's)."""
+    """Returns a topic's table; None if the name has too few parts (the schema-change topic)."""
     if prefix is not None:
         own, rest = topic.startswith(f"{prefix}."), topic.removeprefix(f"{prefix}.")
         schema, dot, table = rest.partition(".")
@@ -119,12 +119,12 @@ def _parse(topic: str, prefix: str | None, source: str) -> TableName | None:
 
 
 def spellings(name: str) -> tuple[str, ...]:
-    """Returns a name as it is, and as connectors write it where Kafka does not allow it."""
+    """Returns a name, and its spelling by connectors where Kafka does not allow the name."""
     return tuple(dict.fromkeys((name, _UNUSABLE.sub("_", name))))
 
 
 def two_topics(table: TableName, one: str, other: str) -> ConfigError:
-    """Returns the error of a table whose changes are in two topics, of which one is merged."""
+    """Returns the error of a table with changes in two topics, only one of which is merged."""
     msg = f"two topics hold changes of {table}: {one} and {other}"
     remedy = "make them two sources, or exclude one of them"
     return ConfigError(msg, where=f"sources.{table.source}.topics", remedy=remedy)

@@ -43,12 +43,12 @@ def parsed(payload: StructType, spec: ReadSpec, *, wrapped: bool = False) -> Exp
 
 
 def unread(document: Expression) -> Expression:
-    """Returns the reason why a value from `parsed` is not readable JSON; NULL if it is."""
+    """Returns why a value from `parsed` is not readable JSON; NULL if the value is readable."""
     return document.getField("unreadable")
 
 
 def is_nothing(document: Expression) -> Expression:
-    """Returns whether there is no value, or the value says so: ``null``, after any schema."""
+    """Whether a record has no value, or the JSON value ``null``, with or without a schema."""
     return unread(document).isNull() & document.getField(PAYLOAD).isNull()
 
 
@@ -64,7 +64,7 @@ def compared_with(
         fields: that are read.
         spec: of the table.
         beside: fields of a row that are no columns.
-        must: columns that are expected beside those of `ReadSpec.expected`.
+        must: columns that are expected in addition to `ReadSpec.expected`.
     """
     known = (*spec.schema.names, *spec.target.left_out, *beside)
     return compared(fields, known=known, expected=(*spec.expected, *must), once=spec.once)
@@ -82,7 +82,7 @@ def lacking(image: Expression, columns: Iterable[Column]) -> Expression:
 
 
 def has_name(image: Expression, name: str) -> Expression:
-    """Returns whether an object that was read as `compared` has a field that is one of these."""
+    """Whether an object that was read as `compared` has a field that is one of these."""
     lacks = F.coalesce(F.array_contains(unlike(image).getField("missing"), name), F.lit(False))
     return image.isNotNull() & ~lacks
 

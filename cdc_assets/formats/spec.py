@@ -27,7 +27,7 @@ row's place in its record, and the offset stands above them. A record with more 
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What tells a table's own records where the topic's name does not decide.
+    """The rule that identifies a table's own records where the topic's name does not.
 
     Attributes:
         table: by the name that they give it.
@@ -50,11 +50,12 @@ class ReadSpec:
         target: the lake's columns; those that the record does not have become NULL.
         table: the table whose changes are wanted.
         unset_able: columns that ``unset`` covers.
-        state: data from which positions are made, beside the records.
+        state: data, other than the records, from which positions are made.
         tombstone_keys: whether to decode the key of records without a value.
         parse_here: whether conditions on the changes are kept from being pushed below the parsing.
             The result is then not deterministic for Spark, and cannot be used in a DELETE.
-        may_lack: columns that need not be in a row image, beside those marked in ``target``.
+        may_lack: columns that may be missing from a row image, in addition to those marked in
+            ``target``.
         doubtful: columns of these that ``absent`` lists nevertheless.
         tells_key_schema: whether to add the column ``key_schema``.
         writers: texts of the records' schemas, by number; empty for records without a schema.
@@ -65,8 +66,8 @@ class ReadSpec:
         records_reads: whether each reading of a row is recorded by itself, as in a changelog.
         homes: the target's columns by the column names of ``schema``, where these differ. Several
             may map to one: a renamed column arrives under one of its names.
-        own: what tells the table's own records; None if all of the topic's are, or if the format
-            tells them by ``table``.
+        own: the rule that identifies the table's own records; None if the topic holds no others, or
+            if the format identifies them by ``table``.
     """
 
     schema: TableSchema
@@ -89,12 +90,12 @@ class ReadSpec:
 
     @property
     def order(self) -> Order:
-        """The order of its changes."""
+        """The order of the source's changes."""
         return order_of(self.layout.scheme)
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """Columns of the target that are reported if a row image lacks them.
+        """Columns of the target that are reported if they are missing from a row image.
 
         They are given by their names in records.
         """
@@ -104,7 +105,7 @@ class ReadSpec:
 
     @property
     def older(self) -> tuple[str, ...]:
-        """Columns that a row image may lack, for which its row has a value nevertheless."""
+        """Columns that may be missing from an image of a row that has values for them."""
         there = (c for c in self.target.columns if c.existing and not c.absent)
         return tuple(each.name for each in there if each.name in self.may_lack)
 
@@ -135,12 +136,12 @@ class ReadSpec:
 
     @property
     def key_columns(self) -> tuple[Column, ...]:
-        """The columns of the key as they arrive, in key order."""
+        """The key's arriving columns, in key order."""
         return tuple(each for _, ways in self.key_pairs for each in ways)
 
     @property
     def before_columns(self) -> tuple[Column, ...]:
-        """The columns that are read of a row before its change."""
+        """The columns to read from the row before a change."""
         return self.schema.columns if self.counts_rows else self.key_columns
 
 

@@ -31,12 +31,12 @@ _NAMES: Final = ("identity", "history", "barrier", "renamed", "since", "look", "
 _PROVEN: Final = "proven"
 
 _MANY: Final = 100
-"""How many statements on other tables each batch may read again."""
+"""Most statements on other tables that a batch may read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtSource:
-    """One table, or one shard, as the source had it at the last look.
+    """The state of one table, or one shard, at the source at the last look.
 
     Attributes:
         identity: distinguishes it from another table of its name; None if it was never looked at.
@@ -89,15 +89,16 @@ class AtSource:
         )
 
     def in_place_of(self, old: AtSource, swap: str, *, is_read: bool = False) -> dict[str, str]:
-        """Returns this state, of a table beside, for the publish that swaps it in.
+        """Returns a shadow table's state for the publish that swaps the shadow table in.
 
-        The log tells the same rows again: silent changes of the old table stay. Rows that were
-        read anew have those that were known when the reading began (``proven``).
+        Rows merged from the log lack the same silent changes as the old table's: these stay. Rows
+        that were read from the source include the silent changes that were known when the reading
+        began (``proven``).
 
         Args:
-            old: that of the table, which goes on where this one knows nothing.
-            swap: an id of its own.
-            is_read: whether rows are from the source, or from a new snapshot of it.
+            old: the old table's state, which fills in unknown parts of this one.
+            swap: an id of this swap.
+            is_read: whether rows are from the source, or from a new snapshot of the source.
         """
         identity = old.identity if self.identity is None else self.identity
         look = (self.look or old.look) if is_read else (old.look or self.look)
@@ -109,10 +110,10 @@ class AtSource:
         return now._said()
 
     def read_anew(self, look: CatalogLook | None, shard: str) -> dict[str, str]:
-        """Returns the properties of a table beside whose rows are read from now on.
+        """Returns the properties of a shadow table whose rows are read from now on.
 
         Args:
-            look: at the catalog, before anything is read; None if there is none to look at.
+            look: at the catalog, before any row is read; None if the source has no catalog.
             shard: of the table.
         """
         proven = " ".join(each.id for each in self.silent)
@@ -126,7 +127,7 @@ class AtSource:
         shard: str,
         uncompared: Collection[str] = (),
     ) -> dict[str, str]:
-        """Returns properties that say that all rows were proven right; none if that changes none.
+        """Returns properties that record all rows as proven right; none if no property changes.
 
         Args:
             before: this state when the rows began to be looked at.
@@ -147,7 +148,7 @@ class AtSource:
 
     @property
     def standing(self) -> tuple[SilentChange, ...]:
-        """The silent changes that went on at the newest look."""
+        """The silent changes that still continued at the newest look."""
         return tuple(each for each in self.silent if each.is_standing)
 
     def to_properties(self, shard: str) -> dict[str, str]:
@@ -169,11 +170,11 @@ class AtSource:
         return said
 
     def renamed_to(self, topic: str) -> RenamedTable | None:
-        """Returns the present name, if its changes come in this topic; None otherwise."""
+        """Returns the table's present name, if this topic has its changes; None otherwise."""
         return self.renamed if self.renamed is not None and self.renamed.topic == topic else None
 
     def is_to_follow(self, before: AtSource) -> bool:
-        """Returns whether it is worth writing; reading other tables' statements alone is not."""
+        """Whether the state is worth writing: not for other tables' read statements alone."""
         if before.is_carried:
             return True
         if replace(self, history=None) != replace(before, history=None):

@@ -1,8 +1,9 @@
-"""Carries the progress of a table that is read from its live source beside the old one.
+"""Stores the progress of a shadow table that is read from the table's live source.
 
-It is part of the state that each publish of that table carries on, so that rows and progress are
-one commit: a restart after a crash neither reads a wave twice nor leaves one out. Once the table
-has taken the old one's place, the progress is gone. See `cdc_assets.merge.resnapshot.beside`.
+The progress is part of the state that each publish of the shadow table stores for the next, so that
+rows and progress are one commit: a restart after a crash neither reads a wave twice nor leaves one
+out. The progress ends when the shadow table is swapped in. See
+`cdc_assets.merge.resnapshot.beside`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from cdc_assets.changes.offsets import OffsetVector
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The progress of one table.
+    """The progress of one shadow table.
 
     Attributes:
         next: the key that the next wave begins with, as text; None for the first one.

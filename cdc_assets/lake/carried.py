@@ -29,8 +29,8 @@ LastRecords = Mapping[int, tuple[int, int]]
 class SideMark:
     """A snapshot of a side table, whose entries count. None: none count.
 
-    ``table`` is the side table's name; empty for the one that belongs to the lake table's name.
-    A rebuilt table goes on with the side table that it was built with.
+    ``table`` is the side table's name; empty for the side table that the lake table's name implies.
+    A rebuilt table continues with the side table of its rebuild.
     """
 
     snapshot: int | None = None
@@ -71,13 +71,14 @@ class Carried:
         own_from: for a table that was read from its source, the offsets of its topic before which
             other changes than its own come; None if there are none, or nobody knows. For other
             tables ``read_from`` tells.
-        beside: progress of a table that is read beside the one that it is to replace.
-        missing: the records below its offsets that it lacks, as they were refused; None if that is
-            unknown, and all that lie in quarantine between its beginning and its offsets count: if
-            an older version has published, or there were too many.
+        beside: progress of a shadow table that is read from the source; None for other tables.
+        missing: the rejected records below its offsets. None if these are unknown, because an older
+            version has published or there were too many: then all records in quarantine between the
+            table's beginning and its offsets count.
         last_merged: per partition the offset of the last record that was merged and seen, and a
-            digest of it, see `cdc_assets.log.values.RawRecord.digest`: it tells a log that was cut
-            back and has grown again. Partitions of which none is known are left out.
+            digest of the record, see `cdc_assets.log.values.RawRecord.digest`: another digest shows
+            a log that was cut back and has grown again. Partitions without a known record are left
+            out.
         at_source: the source's table as the rebuild knew it that was swapped in, until the lake
             table's properties say it, see `cdc_assets.lake.at_source`; else empty.
     """
@@ -105,13 +106,13 @@ class Carried:
 
     @property
     def own_beginning(self) -> OffsetVector | None:
-        """Where the table begins in its topic, behind other changes; None if all are its own."""
+        """The table's first offsets in its topic, behind other changes; None if all are its own."""
         return self.own_from if self.read_at else self.read_from
 
     def begun_behind(self, log_begin: OffsetVector) -> OffsetVector | None:
-        """Returns where the table began behind other changes that its topic still holds; else None.
+        """Returns the table's beginning, if its topic still holds other changes before; else None.
 
-        It is built anew from there.
+        A rebuild starts from these offsets.
 
         Args:
             log_begin: the topic's first offsets.
@@ -166,7 +167,7 @@ class Carried:
 
     @classmethod
     def from_json(cls, text: str) -> Carried:
-        """Reads what this version, an older or a newer one wrote.
+        """Reads the state written by this version, an older or a newer one.
 
         Raises:
             TerminalError: if a newer version wrote a field that must not be ignored.
@@ -219,7 +220,7 @@ SHARDS: Final = "shards"
 """The need to know that several source tables have their rows and state in one lake table."""
 
 KNOWN: Final = frozenset(Carried.__dataclass_fields__) | {SHARDS, PACKED}
-"""The fields and further needs that this version knows."""
+"""The fields and additional needs that this version supports."""
 
 
 def _by_partition(values: Mapping[int, Any]) -> dict[str, Any]:

@@ -76,7 +76,7 @@ _NO_LOGIN: Final = re.compile(
     r"|no password supplied|no pg_hba\.conf entry",
     re.IGNORECASE,
 )
-"""How stores and databases say it in texts alone, which are not shown."""
+"""Texts by which stores and databases report a refused login; these are not shown."""
 
 
 class CatalogConnection:
@@ -121,11 +121,11 @@ class CatalogConnection:
         return table
 
     def note(self, name: LakeName, table: Table | None) -> None:
-        """Records what was loaded, for `last`."""
+        """Records a loaded table, for `last`."""
         self._last = (name, table) if table else None
 
     def last(self, name: LakeName) -> Table | None:
-        """Returns the table as `load` has loaded it, if it was the last one that was loaded."""
+        """Returns the table that `load` loaded last, if it has this name; else None."""
         last = self._last
         return last[1] if last and last[0] == name else None
 
@@ -202,7 +202,7 @@ class CatalogConnection:
             raise UnreachableError(what, where=self.address, remedy=_RUNS) from None
 
     def _refused(self, where: str) -> LoginRefusedError:
-        """Returns the error for a refused login; the next use opens the catalog anew."""
+        """Returns the error for a refused login; the next use opens a new connection."""
         self._forget()
         what = "the lake refused the login (the catalog, or the store of its files)"
         remedy = "renew the token or password in lake.catalog (uri, properties); check its rights"
@@ -214,7 +214,7 @@ class CatalogConnection:
 
 
 def _refuses_login(error: Exception) -> bool:
-    """Returns whether a catalog, a SQL catalog's database or an object store refused the login."""
+    """Whether a catalog, a SQL catalog's database or an object store refused the login."""
     if isinstance(error, _OF_LOGIN):
         return True
     response = getattr(error, "response", None)
@@ -225,7 +225,7 @@ def _refuses_login(error: Exception) -> bool:
 
 
 def _lacks_folder(lake: LakeConfig) -> bool:
-    """Returns whether the catalog is a file of SQLite in a folder that does not exist."""
+    """Whether the catalog is a file of SQLite in a folder that does not exist."""
     uri = lake.catalog.uri
     if not isinstance(uri, str) or not uri.startswith(_SQLITE_FILE):
         return False
@@ -233,7 +233,7 @@ def _lacks_folder(lake: LakeConfig) -> bool:
 
 
 def _is_of_content(error: Exception) -> bool:
-    """Returns whether an error is about what was read, and not about reading it.
+    """Whether an error concerns the content that was read, not the reading.
 
     The clients of catalogs and stores have errors of their own for an outage (botocore's, Thrift's,
     Azure's), most of which are no `OSError`.
@@ -284,7 +284,7 @@ def _without_userinfo(lake: LakeConfig) -> str:
 
 
 SILENT_SECONDS: Final = 60.0
-"""How long a catalog may be silent about a commit; those of large tables take seconds."""
+"""Seconds for which a catalog may be silent about a commit; large tables take several."""
 
 LOOK_SECONDS: Final = 20.0
 
@@ -332,7 +332,7 @@ class _Rest(RestCatalog):
     """A REST catalog whose every request ends, including those that open it."""
 
     def _config_headers(self, session: requests.Session) -> None:
-        """Prepares a new session; PyIceberg calls it first, before it asks for a token."""
+        """Prepares a new session; PyIceberg calls this method before asking for a token."""
         for scheme in ("http://", "https://"):
             session.mount(scheme, _Patient())
         super()._config_headers(session)
@@ -353,7 +353,7 @@ class _Sql(SqlCatalog):
 
 
 def _limit(engine: Engine) -> None:
-    """Gives an engine's connections the limits of time that those of sources have."""
+    """Sets the same time limits for an engine's connections as for connections to sources."""
 
     @event.listens_for(engine, "do_connect")
     def connect(dialect: Any, _: object, args: Any, given: dict[str, Any]) -> Any:

@@ -1,8 +1,8 @@
 """Keeps tables' metadata, once read, for later processes.
 
 Commands, and each start of Dagster's daemon, look at all tables, most of which have not changed
-since. The file is beside the registry if that is local; it may be removed at any time, and
-nothing fails without it.
+since. The file is next to the registry if that is local. A user may remove the file at any
+time: nothing fails without it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PUT: Final = "insert or replace into metadata values (?, ?, ?, ?)"
 
 
 class KeptMetadata:
-    """A store of shortened metadata by table, from its newest metadata file that was read.
+    """A store of shortened metadata by table, from the table's newest metadata file read so far.
 
     Args:
         registry: the registry's path or URL.
@@ -69,7 +69,7 @@ class KeptMetadata:
             self._tried(put)
 
     def _tried(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Returns the result; None if there can be no file. A failure only costs time."""
+        """Returns the result of work on the file; None on failure, which only costs time."""
         if self._file is None:
             return None
         try:
@@ -79,5 +79,5 @@ class KeptMetadata:
                 database.execute(_TABLE)
                 return work(database)
         except (sqlite3.Error, OSError) as error:
-            log.warning("%s is left aside (%s) → remove it if this goes on", self._file, error)
+            log.warning("%s is not used (%s) → if this happens again, remove it", self._file, error)
             return None

@@ -43,7 +43,7 @@ _KEPT: Final = 100
 
 
 def move_back(table: Table, to: int, tag: str, own: Iterable[str]) -> None:
-    """Sets ``main`` to a snapshot, and tags the one that it leaves.
+    """Sets ``main`` to a snapshot, and tags the snapshot that ``main`` leaves.
 
     Args:
         table: as it was looked at.
@@ -74,7 +74,7 @@ def drop_tags(table: Table, names: Iterable[str]) -> None:
 
 
 def can_move_back(catalog: Catalog) -> bool:
-    """Returns whether a catalog can do it in one commit that depends on the look."""
+    """Whether a catalog can move ``main`` in one commit that fails if the table has changed."""
     return moves_branches(catalog) or isinstance(catalog, SqlCatalog)
 
 
@@ -100,7 +100,7 @@ def moved_back(document: Document, to: int, tag: str, own: tuple[str, ...], now:
 
 
 def after(document: Document, was_at: str, now: int) -> Document:
-    """Returns the content as that of the file after the one that was read."""
+    """Returns the content of the metadata file that follows the read one."""
     log = [
         *document.get("metadata-log", []),
         {"timestamp-ms": document["last-updated-ms"], "metadata-file": was_at},
@@ -118,7 +118,7 @@ def next_file(was_at: str) -> str:
 def _read(table: Table) -> Document:
     if not isinstance(table.catalog, SqlCatalog):
         what = "a catalog of this type cannot set a table back in one commit"
-        remedy = "use a catalog of type rest or sql, or build the table anew: cdc-assets rebuild"
+        remedy = "use a catalog of type rest or sql, or rebuild the table: cdc-assets rebuild"
         raise TerminalError(what, where=f"lake={LakeName(*table.name())}", remedy=remedy)
     at = table.metadata_location
     with (
@@ -134,7 +134,7 @@ def _now(document: Document) -> int:
 
 
 def _swap(table: Table, document: Document) -> None:
-    """Writes the file and has the catalog name it, if it still names the one that was read."""
+    """Writes the next metadata file, and commits it if the catalog still names the read one."""
     was_at = table.metadata_location
     at = table.location_provider().new_metadata_location(next_file(was_at))
     content = json.dumps(after(document, was_at, _now(document)), separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""A lake table's past: our publishes that are kept, in ``main``'s ancestry and beside it."""
+"""Reads a lake table's past: our kept publishes, in ``main``'s ancestry and under rewinds' tags."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Past:
         snapshots: all that are kept, by id.
         head: of ``main``.
         line: publishes in the ancestry of ``main``, newest first.
-        beside: for each tag that a rewind has left, newest tag first, the publishes that ``main``
+        beside: for each tag left by a rewind, newest tag first, the publishes that ``main``
             does not have, newest first.
         tags: the snapshots of these tags by name, newest tag first.
     """
@@ -65,7 +65,7 @@ class Past:
         return f"{KEPT}{max(numbers, default=0) + 1}"
 
     def publish_at(self, snapshot: int) -> KeptPublish | None:
-        """Returns the publish whose rows a snapshot has: itself, or the one it is a compaction of.
+        """Returns the publish with a snapshot's rows: the snapshot itself, or the one it compacted.
 
         None for the steps of a batch, for another writer's snapshots, and for expired ones.
         """
@@ -80,20 +80,20 @@ class Past:
         return None
 
     def newest_publish(self, snapshot: int) -> KeptPublish | None:
-        """Returns the newest publish in a snapshot's ancestry, whatever others wrote since."""
+        """Returns the newest publish in a snapshot's ancestry, despite other writers' snapshots."""
         return next(_publishes(self.snapshots, snapshot), None)
 
     def since(self, snapshot: int) -> tuple[KeptPublish, ...]:
-        """Returns the publishes of ``main`` that a snapshot does not have in its ancestry."""
+        """Returns the publishes of ``main`` that are not in a snapshot's ancestry."""
         there = {each.snapshot_id for each in _ancestry(self.snapshots, snapshot)}
         return tuple(each for each in self.line if each.snapshot not in there)
 
     def is_at(self, snapshot: int) -> bool:
-        """Returns whether ``main`` has the rows of a snapshot, and nobody has written since."""
+        """Whether ``main`` has the rows of a snapshot, without later writes."""
         return any(each == snapshot for each in _same_rows(self.snapshots, self.head))
 
     def was_rewound(self, tag: str, head: int, to: int) -> bool:
-        """Returns whether ``main`` moved from one snapshot to another, leaving this tag."""
+        """Whether ``main`` moved from one snapshot to another, leaving this tag."""
         moves = pairwise(each.snapshot_id for each in self.table.metadata.snapshot_log)
         line = (each.snapshot_id for each in _ancestry(self.snapshots, self.head))
         return self.tags.get(tag) == head and (head, to) in moves and to in line
@@ -135,7 +135,7 @@ def _tags(table: Table) -> dict[str, int]:
 
 
 def _publishes(snapshots: Mapping[int, Snapshot], snapshot: int) -> Iterator[KeptPublish]:
-    """Yields our publishes in a snapshot's ancestry, newest first, as far as they are kept."""
+    """Yields our kept publishes in a snapshot's ancestry, newest first."""
     for each in _ancestry(snapshots, snapshot):
         published = published_by(each)
         if published is not None:
@@ -143,7 +143,7 @@ def _publishes(snapshots: Mapping[int, Snapshot], snapshot: int) -> Iterator[Kep
 
 
 def _ancestry(snapshots: Mapping[int, Snapshot], snapshot: int) -> Iterator[Snapshot]:
-    """Yields a snapshot and its ancestors, as far as they are kept."""
+    """Yields a snapshot and its kept ancestors."""
     found = snapshots.get(snapshot)
     while found is not None:
         yield found
@@ -151,7 +151,7 @@ def _ancestry(snapshots: Mapping[int, Snapshot], snapshot: int) -> Iterator[Snap
 
 
 def _same_rows(snapshots: Mapping[int, Snapshot], snapshot: int) -> Iterator[int]:
-    """Yields a snapshot, and those that it is a compaction of."""
+    """Yields a snapshot and the snapshots it compacted."""
     for each in _ancestry(snapshots, snapshot):
         yield each.snapshot_id
         if not _is_compaction(each):

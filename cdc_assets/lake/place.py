@@ -34,12 +34,12 @@ _BEGINNING_BYTES: Final = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class TablePlace:
-    """A table's place.
+    """A table's location.
 
     Attributes:
-        location: URL of its folder.
-        foreign: metadata files of other tables in it, or in a folder beside its data, that name
-            snapshots.
+        location: URL of the table's folder.
+        foreign: metadata files of other tables that name snapshots, in the location's own
+            ``metadata`` or in a folder next to the location's ``data``.
     """
 
     location: str
@@ -47,7 +47,7 @@ class TablePlace:
 
     @property
     def is_listed_by_prefix(self) -> bool:
-        """Whether Spark may have no file system for its scheme, but Iceberg can list its files."""
+        """Whether only Iceberg may list the location's files: Spark may not support the scheme."""
         scheme, separator, _ = self.location.partition(":")
         return bool(separator) and scheme not in {"file", "hdfs", "viewfs"}
 
@@ -84,7 +84,7 @@ def _name(location: str) -> str:
 
 
 def _is_foreign(table: Table, location: str) -> bool:
-    """Returns whether a metadata file is of another table that has had rows."""
+    """Whether a metadata file is of another table that has had rows."""
     own = str(table.metadata.table_uuid)
     with table.io.new_input(location).open() as file:
         beginning = file.read(_BEGINNING_BYTES)

@@ -1,10 +1,10 @@
-"""Reads side tables: the memory of a table beside its rows, and how much of it counts.
+"""Reads side tables, which store a lake table's further state, and finds the entries that count.
 
-A keyed table remembers the positions of deleted keys there, a table without a key the events
-that it has counted. An attempt writes its entries before it publishes, and may then fail or be
-beaten. So each publish names the snapshot of the side table that belongs to it (`SideMark`), and
-readers read that snapshot, never the head: the entries of an unpublished attempt count for nobody.
-A table that is rolled back finds the entries of that time.
+A keyed table stores the positions of deleted keys in its side table, a table without a key the
+events that it has counted. An attempt writes its entries before it publishes; then the attempt may
+fail, or another may publish first. So each publish names the snapshot of the side table that
+belongs to it (`SideMark`), and readers read that snapshot, never the head: the entries of an
+unpublished attempt never count. A table that is rolled back finds the entries of that time.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ def side_of(target: LakeName, mark: SideMark | None) -> LakeName:
 
 def side_lost(name: LakeName, where: str) -> TerminalError:
     """Returns the error for a needed side table that no longer exists."""
-    what = f"the side table {name} is gone: what this table remembers is lost"
+    what = f"the side table {name} is gone, and with it the state that this table needs"
     remedy = (
-        "build the table anew: cdc-assets rebuild; where that says this, let go of what it has "
-        "built so far: cdc-assets rebuild --abandon"
+        "rebuild the table: cdc-assets rebuild; if the rebuild fails with this error, remove its "
+        "shadow table: cdc-assets rebuild --abandon"
     )
     return TerminalError(what, where=where, remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True)
 class Forgettable:
-    """Remembered deletes that nothing can undo any more.
+    """Remembered deletes that no later change can undo.
 
     All changes of a key are in one partition, and those older than a delete come before it. A
     redelivery continues up to the delete, which is then remembered again. So once the log has lost
@@ -112,7 +112,7 @@ class SideState:
     types: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def stands_at(self, mark: SideMark) -> bool:
-        """Returns whether the head has exactly the entries that count."""
+        """Whether the head has exactly the entries that count."""
         at = self.head
         if mark.snapshot is None:
             return at is None or self.snapshots[at].rows == 0
@@ -122,7 +122,7 @@ class SideState:
         return at is not None
 
     def readable(self, mark: SideMark) -> int | None:
-        """Returns the snapshot with the entries that count; None if none do.
+        """Returns the snapshot with the entries that count; None if no entries count.
 
         Raises:
             TerminalError: if that snapshot was expired, and the head has other entries.
@@ -132,7 +132,7 @@ class SideState:
         if self.stands_at(mark):
             return self.head
         what = f"snapshot {mark.snapshot} of the side table, which this table needs, is gone"
-        remedy = "keep the snapshots of side tables; build the table anew: cdc-assets rebuild"
+        remedy = "keep the snapshots of side tables; rebuild the table: cdc-assets rebuild"
         raise TerminalError(what, where=f"side table={self.name}", remedy=remedy)
 
     @property
@@ -146,7 +146,7 @@ class SideState:
         return 0
 
     def is_worth_forgetting(self, what: Forgettable) -> bool:
-        """Returns whether there are enough rows, and more of them may go than the last time."""
+        """Whether the side table has enough rows, and more of them may go than the last time."""
         rows = self.snapshots[self.head].rows if self.head is not None else 0
         return (rows is None or rows >= what.rows) and what.below > self.forgotten
 

@@ -1,4 +1,4 @@
-"""Decides where a batch may end: between transactions, at the same one in every partition.
+"""Decides where a batch may end: between transactions, the same two in every partition.
 
 It does no I/O itself; it reads the log through `TopicRecords`. A cut at a transaction leaves out
 all its changes and all those of later ones. Rows outside of transactions may be cut anywhere, and a
@@ -126,7 +126,7 @@ def unread_records(records: TopicRecords, ranges: Sequence[OffsetRange]) -> dict
 
 
 def _end_of_records(records: TopicRecords, each: OffsetRange) -> int:
-    """Returns the offset after the last record in a range; its start if there is none."""
+    """Returns the offset after the last record in a range; the start of an empty range."""
     end, depth = each.end, FIRST_DEPTH
     while end > each.start:
         start = max(each.start, end - depth)
@@ -258,7 +258,7 @@ def _from(limit: Transaction) -> Excludes:
 
 
 def _moved(records: TopicRecords, each: OffsetRange, excludes: Excludes) -> OffsetRange:
-    """Returns the range with the permitted end that is nearest to its own."""
+    """Returns the range with the permitted end nearest to the range's own end."""
     end = _cut(records, each, excludes)
     following = next_change(records, each.partition, each.end)
     if end == each.end and following is not None and not excludes(following.transaction):
@@ -267,7 +267,7 @@ def _moved(records: TopicRecords, each: OffsetRange, excludes: Excludes) -> Offs
 
 
 def _past_tombstones(records: TopicRecords, each: OffsetRange) -> OffsetRange:
-    """Extends over the tombstones that follow: the first may belong to a delete in the range."""
+    """Extends a range over following tombstones: the first may belong to a delete in the range."""
     after = records.at(each.partition, each.end)
     end = records.ends[each.partition] if after is None else after.offset
     return OffsetRange(each.partition, each.start, end)
@@ -305,7 +305,7 @@ def _extended(records: TopicRecords, partition: int, start: int, excludes: Exclu
 def _verified(
     records: TopicRecords, partition: int, start: int, end: int, excludes: Excludes
 ) -> int:
-    """Returns the end, or the first change before it that must be left out nevertheless."""
+    """Returns the end, or an earlier change's offset if that change must be left out."""
     while True:
         near = records.between(partition, max(start, end - VERIFIED), end)
         early = (r for r in near if r.place is not None and excludes(r.transaction))
@@ -316,16 +316,17 @@ def _verified(
 
 
 def _end_of_run(records: TopicRecords, partition: int, row: LogRecord) -> int:
-    """Returns the offset after the last of the rows that were read together."""
+    """Returns the offset after the last row of a snapshot row's run."""
     start, run = row.offset + 1, row.transaction.id
     end = _search_up(records, partition, start, lambda r: r.transaction.id != run)
     return _verified(records, partition, start, end, lambda transaction: transaction.id != run)
 
 
 def _start_of_run(records: TopicRecords, partition: int, start: int, row: LogRecord) -> int:
-    """Returns the offset after the last record before a row that was not read together with it.
+    """Returns the offset after the last record of another run before a snapshot row.
 
-    Rows that were read before and amid a transaction are of one run with changes between them.
+    Rows that were read before a transaction and during it belong to one run, with the transaction's
+    changes between them.
     """
     run = row.transaction.id
     low = _search_down(records, partition, start, row.offset, lambda r: r.transaction.id == run)

@@ -1,9 +1,8 @@
 """Determines the time up to which all commits of a source are in Kafka, by asking its parts.
 
-See `cdc_assets.changes.valid_through`. The moments at a source are kept in a small document beside
-the registry, so that a process need not wait until the connector reaches the moment that it has
-just seen. They stay true: a document that is lost, or written by two processes at once, costs only
-time.
+See `cdc_assets.changes.valid_through`. The moments at a source are kept in a small document in the
+registry's folder, so that a process need not wait until the connector reaches the newest moment.
+Moments stay true: a document that is lost, or written by two processes at once, costs only time.
 
 A source may have several connectors: each proves only the tables whose topics it writes.
 
@@ -188,7 +187,7 @@ class Deliveries:
         return self._found.get(self._key(entry))
 
     def _may_be_asked(self, entry: TableEntry) -> bool:
-        """Returns whether the source's log can be compared with its connector's progress."""
+        """Whether the source's log can be compared with its connector's progress."""
         source = self._config.source(entry.table.source)
         if source.database is None or not source.format.startswith(_FORMATS):
             return False
@@ -219,7 +218,7 @@ class Deliveries:
             self._due[key] = self._now() + wait
 
     def _connector(self, entry: TableEntry) -> CommittedOffsets | None:
-        """Returns the connector that writes a table's topic; None if that is not known."""
+        """Returns the connector that writes a table's topic; None if the connector is unknown."""
         source = entry.table.source
         connect = connect_of(self._config, source)
         if connect is None:
@@ -231,7 +230,7 @@ class Deliveries:
         return None if named is None else CommittedOffsets(named, rest)
 
     def _look(self, key: Key, connector: CommittedOffsets) -> Delivery | None:
-        """Reads acknowledgements before the log's end, so that the end is not the older one."""
+        """Reads acknowledgements before the log's end, so that the end is never the older value."""
         database = self._config.source(key[0]).database
         if database is None:
             return None
@@ -265,7 +264,7 @@ class _Document:
         return cls(beside(registry_url, f"moments/{source}/{connector}.json"), log)
 
     def load(self) -> SourceMemory[Any]:
-        """Returns nothing if it is missing or unreadable: moments are then collected again."""
+        """Reads the document; if missing or unreadable, nothing: moments are collected again."""
         files, path = files_at(self.url)
         try:
             with as_os_errors():

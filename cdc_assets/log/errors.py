@@ -36,7 +36,7 @@ _LOGIN: Final = frozenset(
     }
 )
 _CUT: Final = re.compile(r"disconnected|transport failure|timed out|reset by", re.IGNORECASE)
-"""A broker that goes away during a handshake refuses nothing."""
+"""Texts of lost connections: a broker that goes away during a handshake refuses nothing."""
 _READ_AGAIN: Final = "it is planned and read again by the next try, which says if a part is lost"
 _REMEDY: Final = "check that it runs, and kafka.bootstrap_servers and its listeners"
 
@@ -47,8 +47,8 @@ def translate(error: KafkaException, servers: str, last: KafkaError | None = Non
     Args:
         error: from the call.
         servers: ``bootstrap.servers``.
-        last: the newest error that the client reported beside the call, which often names the cause
-            of its time-out.
+        last: the newest error that the client reported apart from the call, which often names the
+            cause of the call's time-out.
     """
     cause = error.args[0] if error.args else None
     if not isinstance(cause, KafkaError):
@@ -69,21 +69,21 @@ def translate(error: KafkaException, servers: str, last: KafkaError | None = Non
 
 
 def of_partition(error: KafkaException, topic: str, partition: int) -> UnreachableError:
-    """Returns the error for one partition that cannot be asked, as it has no leader."""
+    """Returns the error for a partition without a leader, which cannot be asked."""
     what = f"a partition of {topic} does not answer ({error.args[0].name()})"
     remedy = "check that the brokers with its replicas run"
     return UnreachableError(what, where=f"topic={topic} partition={partition}", remedy=remedy)
 
 
 def gone(topic: str, partition: int) -> TransientError:
-    """Returns the error for a partition that has lost an offset from which it was to be read."""
+    """Returns the error for a partition that has lost the offset from which to read."""
     what = "a range that was planned is not in the log any more"
     where = f"topic={topic} partition={partition}"
     return TransientError(what, where=where, remedy=_READ_AGAIN)
 
 
 def ends_early(topic: str, partition: int, found: int, end: int) -> TransientError:
-    """Returns the error for a partition that does not hold what it was said to hold."""
+    """Returns the error for a partition that ends before its reported end."""
     what = f"a partition ends at offset {found}, and its end was {end} before"
     where = f"topic={topic} partition={partition}"
     return TransientError(what, where=where, remedy=_READ_AGAIN)
@@ -108,7 +108,7 @@ def no_answer(
 
 
 def _refuses(error: KafkaError | None) -> bool:
-    """Returns whether a broker, or our own check of its certificate, has refused the login."""
+    """Whether a broker, or our own check of its certificate, has refused the login."""
     return error is not None and error.code() in _LOGIN and not _CUT.search(error.str())
 
 

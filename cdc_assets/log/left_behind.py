@@ -1,4 +1,4 @@
-"""Detects records in the topic that a renamed table had before: late ones, and another table's."""
+"""Detects records in a renamed table's former topic: late changes, and another table's."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from cdc_assets.registry import TableEntry
 
 
 def late_under_old_names(entries: Iterable[TableEntry], log: KafkaLog) -> Iterator[CdcError]:
-    """Yields the errors of tables whose former topics have records of late, or do not answer.
+    """Yields the errors of tables whose former topics have new records, or do not answer.
 
-    Those are late ones of the table, or another table's, for which the topic was made anew.
-
-    A former topic that nobody needs any more must not hold up the other tables.
+    New records are late changes of the table, or another table's changes, for which the topic was
+    recreated. A former topic that is no longer needed must not hold up the other tables.
     """
     for entry in entries:
         try:
@@ -27,9 +26,10 @@ def late_under_old_names(entries: Iterable[TableEntry], log: KafkaLog) -> Iterat
 
 
 def late_under_old_name(entry: TableEntry, log: KafkaLog) -> TerminalError | None:
-    """Returns the error for records that arrived there after all was merged; None if none did.
+    """Returns the error for late records in a table's former topic; None without late records.
 
-    Records of a topic that was made anew are no changes of this table, and do not stop it.
+    Late records arrived after the former topic was merged to its end. Records of a recreated topic
+    are another table's changes, and do not stop this table.
 
     Args:
         entry: any table.
@@ -58,7 +58,7 @@ def late_under_old_name(entry: TableEntry, log: KafkaLog) -> TerminalError | Non
 
 
 def _another(entry: TableEntry, log: KafkaLog) -> TerminalError | None:
-    """Returns the error for records of another table that has the former name; None without any."""
+    """Returns the error for another table's records in a former topic; None without any."""
     renamed = entry.renamed
     marks = log.watermarks([renamed.before]).get(renamed.before) if renamed else None
     if renamed is None or marks is None or not _is_another(renamed, log):
@@ -66,15 +66,15 @@ def _another(entry: TableEntry, log: KafkaLog) -> TerminalError | None:
     if not any(end for _, end in marks.end):
         return None
     what = (
-        f"topic {renamed.before} was made anew, for another table: {entry.table} had its name "
-        f"before, is called {entry.at_source.qualified} at its source, and keeps that name here. "
-        "Nothing merges the other table"
+        f"topic {renamed.before} was recreated for another table: {entry.table} had the same name "
+        f"before, is now called {entry.at_source.qualified} at its source, and keeps the old name "
+        "here. The other table is not merged"
     )
-    remedy = "replicate it as one of a source of its own, with another topic prefix"
+    remedy = "replicate the other table as part of another source, with another topic prefix"
     return TerminalError(what, where=f"table={entry.table} topic={renamed.before}", remedy=remedy)
 
 
 def _is_another(renamed: RenamedTable, log: KafkaLog) -> bool:
-    """Returns whether the topic is known to have been made anew since its end was noted."""
+    """Whether the former topic is known to have been recreated since its end was noted."""
     now = log.identity([renamed.before]).get(renamed.before) if renamed.topic_id else None
     return now is not None and now.topic_id != renamed.topic_id

@@ -133,7 +133,7 @@ class Reader:
     def whole(self, spans: Mapping[Place, Span], most_bytes: int) -> list[RawRecord] | None:
         """Returns all records in these spans, in order per partition.
 
-        None if they are larger, or if one has a time that is not told as it is (`_time_of`).
+        None if the records are larger, or if a record's time is out of bounds (`_time_of`).
 
         Args:
             spans: with an end.
@@ -255,7 +255,7 @@ class _Sample:
         self.records: list[RawRecord] = []
 
     def add(self, record: RawRecord) -> None:
-        """Keeps the record, if it is wanted, or one of the first others."""
+        """Keeps a record that is wanted, and the first few others."""
         size = record.size
         self._looked += 1
         self._looked_bytes += size
@@ -291,7 +291,7 @@ class Silence:
         self._total = 0.0
 
     def waited(self, seconds: float) -> None:
-        """Counts time that was spent waiting."""
+        """Counts seconds spent waiting."""
         self._silent += seconds
         self._total += seconds
 
@@ -307,7 +307,7 @@ class Silence:
 
     @property
     def seconds(self) -> float:
-        """The time that was too long."""
+        """The exceeded time-out, in seconds."""
         return self._timeout if self._silent >= self._timeout else round(self._total, 1)
 
 
@@ -353,7 +353,7 @@ class Cursor:
 
 
 def _messages(consumer: Consumer) -> list[Message]:
-    """Returns available messages as soon as there is one; asking for many waits for them all."""
+    """Returns messages as soon as one is available; asking for many would wait for them all."""
     first = consumer.poll(_POLL_SECONDS)
     return [] if first is None else [first, *consumer.consume(_BATCH, timeout=0)]
 

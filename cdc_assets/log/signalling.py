@@ -51,7 +51,7 @@ class Signal:
     collections: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """Returns it as the connector reads it. Without ``data`` it would stop reading signals."""
+        """Returns JSON for the connector, which without ``data`` would stop reading signals."""
         listed = [_PLAIN.sub(r"\\\1", each) for each in self.collections]
         data: dict[str, Any] = {"type": "INCREMENTAL"}
         data |= {"data-collections": listed} if listed else {}
@@ -136,7 +136,7 @@ class Signalling:
             raise translate(KafkaException(failed[0]), servers)
 
     def is_sent(self, signal: str, since: int) -> bool:
-        """Returns whether a signal is in its topic, from an offset on."""
+        """Whether a signal is in its topic, from an offset on."""
         topic = self.channel.signals
         marks = self._log.watermarks([topic])
         begin = marks[topic].begin.get(_PARTITION) if topic in marks else 0
@@ -145,7 +145,7 @@ class Signalling:
         return any(read_object(each.value).get("id") == signal for each in found)
 
     def notices(self, since: OffsetVector) -> tuple[tuple[Notice, ...], OffsetVector]:
-        """Returns the notices from some offsets on, in order, and the offsets to go on from."""
+        """Returns the notices from these offsets on, in order, and the next offsets to read."""
         topic = self.channel.notices
         marks = self._log.watermarks([topic]).get(topic)
         if marks is None:
@@ -166,7 +166,7 @@ class Signalling:
         return self._read(self._log.part({(topic, r.partition): (r.start, r.end) for r in ranges}))
 
     def _read(self, records: Sequence[RawRecord]) -> tuple[Notice, ...]:
-        """Orders by the connector's clock: the notices of one signal are in one partition."""
+        """Reads and orders notices by the connector's clock: one signal's are in one partition."""
         told = (
             (each.coordinate, notice)
             for each in records

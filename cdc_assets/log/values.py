@@ -13,7 +13,7 @@ from cdc_assets.errors import CdcError
 
 @dataclass(frozen=True, slots=True)
 class TopicIdentity:
-    """The identity of a topic's offsets: a recreated topic or cluster has another one."""
+    """The identity of a topic's offsets: a recreated topic or cluster has another identity."""
 
     cluster_id: str
     topic_id: str
@@ -66,12 +66,12 @@ class RawRecord:
 
     @property
     def digest(self) -> int:
-        """A number of 32 bits by which another record at its offset would be told."""
+        """A 32-bit checksum, by which a different record at the same offset is detected."""
         head = f"{self.timestamp.timestamp():.3f} {len(self.key or b'')} "
         return crc32(self.value or b"", crc32(self.key or b"", crc32(head.encode())))
 
     def within(self, most_bytes: int) -> RawRecord:
-        """Returns the record; without its content if key and value together exceed this size."""
+        """Returns the record, without its content if key and value together exceed a size."""
         key, value = self.key or b"", self.value or b""
         if len(key) + len(value) <= most_bytes:
             return self

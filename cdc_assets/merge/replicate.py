@@ -1,7 +1,7 @@
 """Keeps a table equal to its source, batch by batch.
 
 One loop (`Replicator._lives`) requests a batch, has it planned and executed, and decides by its
-outcome: go on, request a longer or a wider one, plan it again, or end.
+outcome: request the next batch, a longer or a wider one, plan the same batch again, or end.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from cdc_assets.registry import TableEntry
 _CONFLICT_TRIES = 5
 
 NextHour = Callable[[HourWindow, BatchResult | None], HourWindow | None]
-"""Returns the hour that follows a merged one, given that and its last batch; None to end."""
+"""Returns the hour after a merged one, given the merged hour and its last batch; None to end."""
 
 
 def utc_now() -> datetime:
@@ -74,12 +74,12 @@ class Replicator:
         self._attempts = Attempts(config, connections, spark, clock, shared)
 
     def sharing(self, shared: SharedReadings) -> Replicator:
-        """Returns itself, from now on with readings of topics of many tables that others share."""
+        """Shares readings of topics of many tables with other replicators; returns itself."""
         self._attempts.shared = shared
         return self
 
     def only_existing(self, require: Callable[[TableState], None] = lambda _: None) -> Replicator:
-        """Returns itself, which from now on makes no table that is not there.
+        """Refuses from now on to create missing lake tables; returns itself.
 
         Args:
             require: asked before each batch; raises if a table is not the one to merge into.
@@ -109,7 +109,7 @@ class Replicator:
             window: the hour to stay within; None for no limit.
             run_id: recorded with each publish.
             budget_seconds: time for taking new batches.
-            next_hour: returns the hour to go on with; None to end with the first hour.
+            next_hour: returns the next hour; None to end with the first hour.
             until: next-to-read offsets to end at; None for wherever the log ends by then.
 
         Raises:
@@ -131,7 +131,7 @@ class Replicator:
     def replay(
         self, entry: TableEntry, windows: Sequence[HourWindow], *, run_id: str
     ) -> Iterator[BatchResult]:
-        """Merges hours again that were merged before; committed offsets stay as they are.
+        """Merges already merged hours again; committed offsets stay as they are.
 
         Newer rows in the table stay, and so do later deletes. What the topic holds from before the
         table's own beginning is left out.
@@ -164,7 +164,7 @@ class Replicator:
         accept_overtaken: bool = False,
         before_removal: Callable[[], None] = lambda: None,
     ) -> QuarantineReplay | None:
-        """Merges records out of quarantine, from the bytes that are kept there.
+        """Merges quarantined records, from the bytes in the quarantine.
 
         A record that was overtaken by newer changes of its row adds nothing if each change holds
         the whole row. Otherwise those may have left columns unchanged that only this record has
@@ -210,7 +210,7 @@ class Replicator:
     def _lives(
         self, request: Request | None, deadline: float, next_hour: NextHour | None
     ) -> Iterator[BatchResult | QuarantineReplay | Waiting]:
-        """Tries requests one after the other, each chosen by the outcome of the one before."""
+        """Tries requests one after the other, each chosen by the previous outcome."""
         watch = self._attempts.watch(request.entry) if request else None
         while request is not None and watch is not None:
             match self._attempts.of(request, watch):
@@ -242,7 +242,7 @@ class Replicator:
 
 
 def _asked_again(request: Request, why: NeedsLongerBatch | Replan | Conflict) -> Request:
-    """Returns the request for the same batch, with what the outcome has shown.
+    """Returns the request for the same batch, with the facts that the outcome has shown.
 
     Raises:
         CdcError: if another try cannot help.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from cdc_assets.merge.upkeep import Needs, UpkeepStep
 
 TRIES: Final = 5
-"""How often other writers may come first, one time after the other."""
+"""Most consecutive tries in which another writer may commit first."""
 
 
 class CompactOptions(OneTable, Planned):
@@ -67,7 +67,7 @@ class CompactPlan:
 class Compact(Operation[CompactOptions, CompactPlan]):
     """Compact the lake table of TABLE at once: small files, and files with deleted rows.
 
-    TABLE is [source.][schema.]table. Goes on to the end, also below the thresholds at which
+    TABLE is [source.][schema.]table. Compacts to the end, also below the thresholds at which
     `maintain` begins. Merging continues meanwhile. May be interrupted and run again.
     """
 

@@ -70,7 +70,7 @@ class MaintenancePlan:
 
 
 class Maintain(Operation[MaintainOptions, MaintenancePlan]):
-    """Do what lake tables need: compaction, expiry, manifests, branches that were left.
+    """Maintain lake tables: compact, expire snapshots, rewrite manifests, remove left branches.
 
     The sensor `maintain` does the same where it is switched on, by the same thresholds. May be
     interrupted and run again.
@@ -230,5 +230,5 @@ def no_session() -> Any:
     Raises:
         RuntimeError: always.
     """
-    msg = "what is needed is told without Spark"
+    msg = "the needs of a lake table are read without Spark"
     raise RuntimeError(msg)

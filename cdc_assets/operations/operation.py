@@ -74,7 +74,7 @@ class Report:
 
     Attributes:
         document: the result for ``--json``.
-        lines: the result for people, as far as progress has not told.
+        lines: the result for people, without lines that were shown as progress.
         failure: why the operation has not reached its goal; empty if it has.
         metadata: figures for a materialization.
         observations: for the pages of assets.

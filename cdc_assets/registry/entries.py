@@ -12,7 +12,7 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.renamed import RenamedTable
 
 UNTAKEN: Final = "changes that no table takes"
-"""How it begins what a topic holds whose changes are merged nowhere."""
+"""Beginning of ``OtherTopic.holds`` for a topic whose changes are merged nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,11 @@ class Dropped:
     """A table that its source no longer has.
 
     Attributes:
-        at: when that was noticed, aware.
+        at: when the drop was noticed, aware.
         end: the offsets from which its topic holds another table's changes, if the lake's table was
             dropped, too; None if the lake keeps its rows.
-        topic_id: the id of that topic; empty if an earlier version noted the end, which may then be
-            one of a topic that was made anew since.
+        topic_id: the id of the topic to which ``end`` refers; empty if an earlier version noted the
+            end, whose topic may have been recreated since.
         place: a place in the source's log that was read after the table was gone: all of its
             changes lie before it. Empty if it was not read, or is not needed any more.
         waits_for: what is waited for before the lake's table is dropped, for people; empty if it
@@ -38,24 +38,24 @@ class Dropped:
     waits_for: str = ""
 
     def end_in(self, topic_id: str) -> OffsetVector | None:
-        """Returns the end if it is of this topic: all of one made anew is another table's."""
+        """Returns the end in this topic; None if it was recreated: all is another table's."""
         return self.end if self.topic_id == topic_id else None
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """The place in its topic behind which a table's own changes come.
+    """The offsets in its topic from which on a table's own changes come.
 
     Attributes:
-        at: offsets; what lies before them belongs to another table, or to rows of before.
-        topic_id: the id of that topic: all of one made anew is the table's own.
+        at: offsets; earlier records belong to another table, or to the table's former rows.
+        topic_id: the id of that topic: if the topic is recreated, all its records are the table's.
     """
 
     at: OffsetVector
     topic_id: str
 
     def at_in(self, topic_id: str) -> OffsetVector:
-        """Returns the offsets if they are of this topic; else none."""
+        """Returns the offsets in this topic; an empty vector if the topic was recreated."""
         return self.at if self.topic_id == topic_id else OffsetVector()
 
 
@@ -112,7 +112,7 @@ class TableEntry:
 
     @property
     def stem(self) -> LakeName:
-        """The name from which those of its side tables derive; shards do not share these."""
+        """The name from which the side tables' names derive; each shard has its own side tables."""
         if self.shard is None:
             return self.target
         return LakeName(self.target.namespace, f"{self.target.name}__{self.shard.digest}")
@@ -132,5 +132,5 @@ class OtherTopic:
 
     @property
     def is_untaken(self) -> bool:
-        """Whether it holds changes that are merged nowhere."""
+        """Whether the topic holds changes that are merged nowhere."""
         return self.holds.startswith(UNTAKEN)

@@ -26,7 +26,7 @@ from cdc_assets.registry.tables import Registry
 LOCK_SECONDS: Final = 30.0
 """A change of the registry takes milliseconds, and a sensor's tick ends after a minute."""
 _TRIES: Final = 50
-"""Each that fails has seen another process succeed."""
+"""Tries of a change of the file. Each failed try has seen another process succeed."""
 
 
 class RegistryFile:
@@ -43,7 +43,7 @@ class RegistryFile:
         self._last: tuple[bytes, Registry] | None = None
 
     def load(self) -> Registry:
-        """Returns the stored registry; an empty one if there is none yet.
+        """Returns the stored registry; an empty registry if none is stored yet.
 
         Raises:
             UnreachableError: if the place does not answer.
@@ -64,8 +64,8 @@ class RegistryFile:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             msg = "the registry is not readable as one"
             remedy = (
-                "restore it from a copy. Discovery writes a deleted one again, without what it "
-                "remembers of tables that were renamed, dropped or reset: build such tables anew"
+                "restore it from a copy. Discovery writes a deleted registry again, without the "
+                "notes about renamed, dropped or reset tables: rebuild such tables"
             )
             raise TerminalError(msg, where=self.url, remedy=remedy) from error
         self._last = (content, found)
@@ -82,7 +82,7 @@ class RegistryFile:
         return self._changed(lambda before: before.with_entries(new))
 
     def set_aside(self, others: Iterable[OtherTopic], tables: Iterable[TableName] = ()) -> Registry:
-        """Records topics that are no tables, removes the tables that they were taken for.
+        """Records topics that are no tables, and removes the tables registered for them by mistake.
 
         Returns the registry as stored.
 
@@ -134,7 +134,7 @@ class RegistryFile:
         return self._changed(lambda before: before.without(gone))
 
     def _changed(self, change: Callable[[Registry], Registry]) -> Registry:
-        """Replaces the registry by what a change makes of it, unless that is nothing new.
+        """Applies a change to the stored registry, unless the change leaves the registry as it is.
 
         Made again on what another process has put there meanwhile.
         """

@@ -129,7 +129,7 @@ class Registry:
         return frozenset(entry.table for entry in self.entries)
 
     def get(self, table: TableName) -> TableEntry | None:
-        """Returns the entry of a table; None if there is none."""
+        """Returns the entry of a table; None if the table is not registered."""
         return next((entry for entry in self.entries if entry.table == table), None)
 
     def __iter__(self) -> Iterator[TableEntry]:
@@ -140,7 +140,7 @@ class Registry:
 
 
 def _told(entry: TableEntry, by_records: TableEntry | None) -> TableEntry:
-    """Returns the entry as records name its table, if they do."""
+    """Returns the entry under the name that records give its table, if they give one."""
     if by_records is None:
         return entry
     is_shared = entry.is_shared or by_records.is_shared
@@ -148,7 +148,7 @@ def _told(entry: TableEntry, by_records: TableEntry | None) -> TableEntry:
 
 
 def _names(entry: TableEntry) -> tuple[tuple[str, ...], ...]:
-    """Returns the names that must be unique: its places in the lake, its asset, and its text."""
+    """Returns an entry's unique names: its tables in the lake, its asset, and its text."""
     return (
         ("lake", str(entry.target).casefold()),
         ("beside", str(entry.stem).casefold()),
@@ -158,7 +158,7 @@ def _names(entry: TableEntry) -> tuple[tuple[str, ...], ...]:
 
 
 def _share(one: TableEntry, other: TableEntry) -> bool:
-    """Returns whether two tables may be merged into one, with one column that tells rows apart."""
+    """Whether two tables may share a lake table, with one column that distinguishes their rows."""
     if one.shard is None or other.shard is None or one.target != other.target:
         return False
     return one.shard.column == other.shard.column
@@ -168,7 +168,7 @@ def _collision(one: TableEntry, other: TableEntry) -> TerminalError:
     where = f"topics {one.topic}, {other.topic}"
     if _share(one, other):
         msg = f"{one.table} and {other.table} would both be the same shard of {other.target}"
-        remedy = "let merge_into.shard tell them apart"
+        remedy = "let merge_into.shard distinguish them"
         return TerminalError(msg, where=where, remedy=remedy)
     if str(one.target).casefold() == str(other.target).casefold():
         msg = f"{one.table} and {other.table} would both be written to {other.target}"
@@ -177,6 +177,6 @@ def _collision(one: TableEntry, other: TableEntry) -> TerminalError:
             "or have both merged by merge_into, with one shard_column"
         )
     else:
-        msg = f"{one.table!r} and {other.table!r} cannot be told apart by their names"
+        msg = f"{one.table!r} and {other.table!r} cannot be distinguished by their names"
         remedy = "make them two sources, or exclude one of them (case does not count)"
     return TerminalError(msg, where=where, remedy=remedy)

@@ -5,7 +5,7 @@ Kafka Connect's converters write as properties what Avro cannot express: ``conne
 result is the schema that Connect had, so that Avro describes a table like an inline JSON schema
 does. Read in confluentinc/schema-registry (``AvroData``, 5.x to 8.x) and
 Apicurio/apicurio-registry (``utils/converter``, 2.x and 3.x), which differ in two points: Apicurio
-writes neither ``precision`` nor ``scale`` beside a decimal whose scale exceeds its precision, and
+writes neither ``precision`` nor ``scale`` for a decimal whose scale exceeds its precision, and
 makes the namespace of structs without a name configurable.
 
 Logical types count where Connect's name is missing. A column that contains itself is refused.
@@ -59,7 +59,7 @@ _LOGICAL: Final[dict[tuple[str, str], str]] = {
     ("bytes", "big-decimal"): "big-decimal",
     ("fixed", "duration"): "duration",
 }
-"""The last two are refused under these names."""
+"""Connect names by Avro's type and logical type. The last two are refused by these names."""
 
 _OF_TYPE: Final[dict[str, frozenset[str]]] = {
     "int": frozenset({
@@ -104,7 +104,7 @@ def connect_schema(avro: object) -> ConnectSchema:
 
 
 def has_connect_names(avro: object) -> bool:
-    """Returns whether Connect's properties were written (``connect.meta.data``, by default true).
+    """Whether Connect's properties were written (``connect.meta.data``, by default true).
 
     Without them nothing distinguishes a column of microseconds from a number: an envelope without a
     ``connect.name`` of its own describes its columns only roughly.
@@ -250,6 +250,6 @@ def _digits(props: Props, place: str) -> dict[str, str]:
 
 
 def _contradiction(avro_type: str, name: object) -> dict[str, Any] | None:
-    """Refuses a name on a type that it does not belong to: there it would misread the values."""
+    """Refuses a Connect name on another name's Avro type, where it would misread the values."""
     wrong = any(name in names for type_, names in _OF_TYPE.items() if type_ != avro_type)
     return {"type": f"{avro_type} that is called {name}"} if wrong else None

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from cdc_assets.errors import TerminalError
 
 Props = Mapping[str, object]
-"""A schema's attributes beside its structure: ``logicalType``, ``connect.name``, ``doc``, …."""
+"""A schema's attributes, its structure apart: ``logicalType``, ``connect.name``, ``doc``, …."""
 
 
 class AvroSchemaError(TerminalError):
-    """A schema is not Avro's, or its records are not read; names the place in it."""
+    """A schema is not Avro's, or its records cannot be read; names the place in the schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +121,12 @@ class AvroSchema:
     recursive: frozenset[str]
 
     def resolved(self, node: AvroType) -> Resolved:
-        """Returns the type, or the one that it mentions."""
+        """Returns the type itself, or the named type that a mention refers to."""
         return self.named[node.name] if isinstance(node, Mention) else node
 
 
 def is_null(node: AvroType) -> bool:
-    """Returns whether it is the null type."""
+    """Whether a node is the null type."""
     return isinstance(node, Scalar) and node.type == "null"
 
 
@@ -138,6 +138,6 @@ def fault(place: str, what: str, remedy: str = "") -> AvroSchemaError:
 
 
 def shortened(text: object) -> str:
-    """Returns the beginning of a text, which may be long; of a non-text its type."""
+    """Returns the beginning of a text, which may be long; for any other value, its type."""
     shown = text if isinstance(text, str) else type(text).__name__
     return shown if len(shown) <= 80 else f"{shown[:79]}…"

@@ -61,13 +61,13 @@ _SEMANTIC: Final[dict[str, tuple[Primitive, Wire]]] = {
     "io.debezium.data.Xml": (Primitive.STRING, Wire.STRING),
 }
 _SOURCE_TYPE: Final = "__debezium.source.column"
-"""What the connector tells of a column with ``column.propagate.source.type``."""
+"""Prefix of the source type's parameters, which ``column.propagate.source.type`` adds."""
 
 _DECIMAL_TYPES: Final = frozenset({"NUMERIC", "DECIMAL", "DECIMAL UNSIGNED"})
 _SET: Final = "io.debezium.data.EnumSet"
 _LABELLED: Final = frozenset({"io.debezium.data.Enum", _SET})
 _MOST_OF_LABELS: Final = 20_000
-"""Characters. Each is sent with every statement that reads records."""
+"""Most characters of a list of labels: every statement that reads records contains the list."""
 _FIXED_SIZE: Final = frozenset({"io.debezium.data.Enum", "io.debezium.data.Uuid"})
 _DOCUMENT: Final = "io.debezium.data.Json"
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
@@ -106,7 +106,7 @@ def describe_envelope(value: ConnectSchema, key: ConnectSchema | None = None) ->
 
 
 def is_envelope_schema(value: object) -> bool:
-    """Returns whether a parsed value is an envelope's schema: well-formed, with ``after`` columns.
+    """Whether a parsed value is an envelope's schema: well-formed, with ``after`` columns.
 
     A record's ``schema`` may contain anything. The functions that describe tables do not
     check the types of their arguments.
@@ -118,7 +118,7 @@ def is_envelope_schema(value: object) -> bool:
 
 
 def is_row_schema(value: object) -> bool:
-    """Returns whether a parsed value is the schema of a row: well-formed, with columns."""
+    """Whether a parsed value is the schema of a row: well-formed, with columns."""
     if not _is_well_formed(value):
         return False
     row = cast("ConnectSchema", value)
@@ -126,7 +126,7 @@ def is_row_schema(value: object) -> bool:
 
 
 def is_documents_schema(value: object) -> bool:
-    """Returns whether a parsed value is an envelope's schema with a document in ``after``."""
+    """Whether a parsed value is an envelope's schema with a document in ``after``."""
     if not _is_well_formed(value):
         return False
     row = _after(cast("ConnectSchema", value))
@@ -134,7 +134,7 @@ def is_documents_schema(value: object) -> bool:
 
 
 def is_key_schema(value: object) -> bool:
-    """Returns whether a parsed value is the schema of a record's key."""
+    """Whether a parsed value is the schema of a record's key."""
     return _is_well_formed(value) and bool(_fields(cast("ConnectSchema", value)))
 
 
@@ -214,7 +214,7 @@ def _number(schema: ConnectSchema) -> StoredAs | None:
 
 
 def _labels(schema: ConnectSchema, name: str) -> WireDetail | None:
-    """Returns the labels of an enumeration or a set; None if they are not told, or too many.
+    """Returns the labels of an enumeration or a set; None if the schema lists none, or too many.
 
     Only connectors that follow each statement send sets: their lists are complete.
     """
@@ -245,7 +245,7 @@ def _list(schema: ConnectSchema) -> StoredAs | UnmappedColumn:
 
 
 def _may_be_placeholder(schema: ConnectSchema) -> bool:
-    """Returns whether PostgreSQL may have stored the value out of line (TOAST).
+    """Whether PostgreSQL may have stored the value out of line (TOAST).
 
     A schema does not distinguish ``char(1)`` from ``text``, so every unnamed string counts. A map
     is an ``hstore``.
@@ -289,7 +289,7 @@ def _is_well_formed(value: object) -> bool:
 
 
 def _are_fields(fields: object) -> bool:
-    """Returns whether a struct's fields are well-formed, with distinct names."""
+    """Whether a struct's fields are well-formed, with distinct names."""
     if not isinstance(fields, list | tuple):
         return False
     found = cast("Sequence[object]", fields)
@@ -300,7 +300,7 @@ def _are_fields(fields: object) -> bool:
 
 
 def _are_parameters(parameters: object) -> bool:
-    """Returns whether parameters are texts; a decimal's have to be numbers."""
+    """Whether parameters are texts; a decimal's have to be numbers."""
     if not isinstance(parameters, dict):
         return False
     found = cast("Mapping[str, object]", parameters)

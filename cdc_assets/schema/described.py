@@ -62,7 +62,7 @@ class Described:
 
     @property
     def with_closed_lists(self) -> Described:
-        """The same, whose enumerations and sets have no labels but those that are told."""
+        """The description, in which enumerations and sets have no labels but the listed ones."""
         columns = (
             replace(each, detail=replace(each.detail, is_closed=True))
             if isinstance(each, Column) and each.detail and each.detail.labels
@@ -78,7 +78,7 @@ class Described:
         return replace(self, columns=tuple(columns), key=key)
 
     def with_unsigned(self, types: Mapping[str, ColumnType]) -> Described:
-        """Maps 64-bit integers to these unsigned types, which no schema tells from signed ones.
+        """Maps 64-bit integers to these unsigned types, which schemas describe like signed ones.
 
         Args:
             types: the types to store them as, by column name.
@@ -102,7 +102,7 @@ class Described:
         return replace(self, columns=tuple(columns))
 
     def with_accepted(self, names: Collection[str]) -> Described:
-        """Maps refused columns of whose values a person accepts that some are lost."""
+        """Maps refused columns for which an operator accepts that some values are lost."""
         columns = (
             replace(each.accepted, name=each.name)
             if isinstance(each, UnmappedColumn) and each.accepted and each.name in names

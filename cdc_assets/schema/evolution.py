@@ -35,14 +35,14 @@ class _Planning:
     by_catalog: bool
 
     def of(self, column: Column) -> Change | str | None:
-        """Returns the change that a column needs, or why it cannot be; None if it needs none."""
+        """Returns a column's needed change, or why it is impossible; None if none is needed."""
         if column.name in self.lake.left_out:
             return None
         home = home_of(self.lake, column, self.seen.names)
         if home is not None and _is_another(home, column):
             return (
-                f"column {column.name} was dropped and added anew: which of the two the lake's "
-                "values and the records' are of cannot be told"
+                f"column {column.name} was dropped and added again: it is unknown which of the two "
+                "columns the lake's values and the records' values belong to"
             )
         renamed = self._renamed(column)
         if renamed is not None or home is None:
@@ -62,7 +62,7 @@ class _Planning:
         return self._replaced(home, column)
 
     def _renamed(self, column: Column) -> Change | str | None:
-        """Finds a rename by the catalog's number, which a rename keeps."""
+        """Finds a column's rename by its number in the catalog, which a rename keeps."""
         number = column.identity.number
         mine = (c for c in self.lake.columns if number and c.identity.number == number)
         was = next((c for c in mine if c.sent_as not in self.seen.names), None)
@@ -129,7 +129,7 @@ class _Planning:
         return Added(replace(added, existing=None) if stays_empty else added, stays_empty)
 
     def _may_be_one(self, home: Column, column: Column) -> bool:
-        """Returns whether one without a number was renamed, or dropped, before it was read.
+        """Whether one without a number was renamed, or dropped, before it was read.
 
         Without a catalog that numbers columns, none has a number.
         """
@@ -138,7 +138,7 @@ class _Planning:
         return not all(numbers) and any(each.identity.number for each in every)
 
     def _is_of_shards(self, name: str) -> bool:
-        """Returns whether the lake has the column that tells shards apart under this name."""
+        """Whether the lake's shard column has this name."""
         column = self.lake.shard_column
         return column is not None and name.casefold() == column.casefold()
 
@@ -211,7 +211,7 @@ def plan_evolution(
 
 
 def lacking(table: TableSchema, record: TableSchema) -> tuple[str, ...]:
-    """Returns columns that a record should have, by the table's schema, but lacks.
+    """Returns columns that a record should have, by the table's schema, but does not have.
 
     Of columns that are one column of the source (`Replaced`), it has all or none.
     """
@@ -226,8 +226,8 @@ def _is_another(home: Column, column: Column) -> bool:
 
 def _once_others(column: Column) -> str:
     return (
-        f"column {column.name} is called as another one was before: records of the two cannot be "
-        "told apart"
+        f"column {column.name} has the former name of another column: records of the two cannot be "
+        "distinguished"
     )
 
 

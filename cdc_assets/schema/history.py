@@ -67,7 +67,7 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Retyped:
-    """A column that a statement gives another type, or new values that differ by row.
+    """A column whose type a statement changes, or that it adds with values that differ by row.
 
     Attributes:
         at: identifies it among those of the table.
@@ -163,7 +163,7 @@ class StatementHistory:
         return found.with_seen(ddl)
 
     def has_seen(self, ddl: Ddl) -> bool:
-        """Returns whether a statement is one of the newest that were examined."""
+        """Whether a statement is one of the newest that were examined."""
         return ddl.identity in (self.seen or ())
 
     def with_seen(self, ddl: Ddl) -> StatementHistory:
@@ -173,20 +173,20 @@ class StatementHistory:
         return replace(self, seen=(*(self.seen or ()), ddl.identity)[-_SEEN:])
 
     def found_in(self, topic: str, told: Sequence[Ddl]) -> StatementHistory:
-        """Returns the history to be continued in all of another topic, or of one that was cut back.
+        """Returns the history for another topic of statements, or for a topic that was cut back.
 
-        Statements up to the newest one that it has seen are examined already.
+        The history has examined all statements up to the newest one that it has seen.
 
         Args:
-            topic: its identity.
-            told: its statements, from its beginning on, in order.
+            topic: the topic's identity.
+            told: the topic's statements, from the topic's beginning on, in order.
         """
         known = next((each.coordinate for each in reversed(told) if self.has_seen(each)), None)
         next_ = {known.partition: known.offset + 1} if known is not None else {}
         found = replace(self, topic=topic, next=next_, ends={})
         if known is not None or topic != self.topic or self.seen == ():
             return found
-        # It goes on behind the topic's present end, once that is known to be right.
+        # Reading resumes at the topic's present end, once the table is known to be right.
         upto = {each.coordinate.partition: each.coordinate.offset + 1 for each in told}
         why = "its topic of statements was cut back, and none of those known before is left"
         broken = Break(f"{topic}:cut:{sorted(self.next.items())}", why)
@@ -271,11 +271,11 @@ class StatementHistory:
     def told_silent(
         self, holds: Callable[[Retyped], bool], *, with_keys: bool
     ) -> tuple[SilentChange, ...]:
-        """Returns changes of the table's rows without events, as statements tell them.
+        """Returns changes of the table's rows without events, as derived from statements.
 
         Args:
             holds: returns whether a column's new type holds all values that it may have had.
-            with_keys: whether foreign keys count: no catalog shows them, and a binlog tells.
+            with_keys: whether foreign keys count: only the binlog's statements show them.
         """
         found = list(self.silent)
         found += [each.change for each in self.retyped if each.is_new or not holds(each)]
@@ -357,7 +357,7 @@ def _after(
         case TableChangeKind.CREATED:
             made = replace(history, is_there=True, was=None, became=None)
             made = made.with_columns((), names, are_new=True)
-            return made.with_break(ddl, "the table was dropped and made anew", ddl.place)
+            return made.with_break(ddl, "the table was dropped and recreated", ddl.place)
         case TableChangeKind.RENAMED if not change.table.includes(table):
             found = replace(history, is_there=True, became=None)
             found = found.with_columns(change.columns, names)
@@ -409,7 +409,7 @@ def _after_unread(
 
 
 def _swapped(changes: Iterable[ColumnChange]) -> str | None:
-    """Returns one of the columns that exchange names: older records then look like newer ones.
+    """Returns one of two columns that exchange names: older records then look like newer ones.
 
     Renames of one statement happen at once.
     """
@@ -425,7 +425,7 @@ def _swapped(changes: Iterable[ColumnChange]) -> str | None:
 
 
 def _taken_name(history: StatementHistory, change: TableChange) -> str | None:
-    """Returns a name that a column gets while another one has it, as far as is known."""
+    """Returns a column's new name that another column has at the time, as far as is known."""
     dropped = {c.name.casefold() for c in change.columns if c.kind is ColumnChangeKind.DROPPED}
     names = {name.casefold() for name in history.numbers} - dropped
     for each in change.columns:
@@ -440,6 +440,6 @@ def _is_known(history: StatementHistory) -> bool:
 
 
 def _is_copy(other: Relation, table: Relation) -> bool:
-    """Returns whether its name is that of a copy that a tool made to alter the table."""
+    """Whether the other table's name is that of a copy that a tool made to alter the table."""
     found = _COPIES.fullmatch(other.name)
     return found is not None and found[1].casefold() == table.name.casefold()

@@ -1,9 +1,10 @@
 """Describes silent changes: rows of a source's table that changed without an event for each.
 
-Nothing in the log tells of them, so the lake keeps the rows as they were. A database's catalog, or
-a statement, shows that they happened or may have: each look at the catalog is compared with the one
-before (`CatalogLook`), and what is found is remembered with the lake table. Only a whole comparison
-with the source that began later, or a table that was read anew, shows that its rows are right.
+The log has no record of silent changes, so the lake keeps the rows as they were. A database's
+catalog, or a statement, shows that silent changes happened or may have: each look at the catalog is
+compared with the previous look (`CatalogLook`), and the findings are stored with the lake table.
+Only a later complete comparison with the source, or a later reading of the whole table from the
+source, shows that the lake's rows are right.
 
 How a catalog is compared is its database's affair: `cdc_assets.databases.catalog.SourceTable`.
 """
@@ -47,12 +48,13 @@ class SilentChange:
         kind: its kind.
         why: what was seen, for people: names, and never a value of a row.
         columns: the lake's rows may differ in these only; empty if in any.
-        is_standing: whether it goes on for as long as the catalog says so.
-        id: distinguishes it from all others; empty before it is remembered.
-        since: when it was first seen; None before it is remembered.
-        is_accepted: whether a person lets the table go on; its rows stay in doubt.
-        is_over_with_truncate: whether a TRUNCATE explains it: it is none once that is merged.
-        truncated: highest position of a truncate that was merged when it was first seen.
+        is_standing: whether the change continues for as long as the catalog shows its cause.
+        id: distinguishes the change from all others; empty before the change is stored.
+        since: when the change was first seen; None before the change is stored.
+        is_accepted: whether an operator let the table resume; its rows stay in doubt.
+        is_over_with_truncate: whether a TRUNCATE explains the change, so that no silent change
+            remains once the TRUNCATE is merged.
+        truncated: highest position of a truncate that was merged when the change was first seen.
     """
 
     kind: SilentKind
@@ -66,7 +68,7 @@ class SilentChange:
     truncated: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns it for JSON."""
+        """Returns the change for JSON."""
         since = self.since.isoformat() if self.since else None
         return {**asdict(self), "columns": list(self.columns), "since": since}
 
@@ -89,12 +91,12 @@ class SilentChange:
 
 @dataclass(frozen=True, slots=True)
 class CatalogLook:
-    """What a look at a table in its database's catalog leaves to compare the next look with.
+    """The facts of one look at a table in its database's catalog, to compare the next look with.
 
     Attributes:
         columns: definitions of columns, by a number or name that stays the same; the first part
             is the present name. The parts are the database's affair.
-        files: of the table's rows: another text once they were written anew.
+        files: of the table's rows: the text changes whenever the rows were rewritten.
         parts: of each partition that holds rows, by its number: its name, and its ``files``.
         labels: of the columns' enumerations, by number.
         published: numbers of the table's entries in publications.
@@ -107,7 +109,7 @@ class CatalogLook:
     published: tuple[str, ...] = ()
 
     def after(self, before: CatalogLook | None) -> CatalogLook:
-        """Returns it with what it must not forget: that the table was published once."""
+        """Returns the look, with the earlier look's publications if there are none now."""
         if before is None or self.published:
             return self
         return replace(self, published=before.published)
@@ -148,9 +150,9 @@ class SilentPolicy:
         return tuple(c for c in changes if self.reactions[c.kind] is not OnSilent.IGNORE)
 
     def stops(self, change: SilentChange) -> bool:
-        """Returns whether the table stops at a change.
+        """Whether the table stops at a change.
 
-        What went on for some time and is over has done what it can: the rows are in doubt.
+        A standing change that is over has had its full effect: the rows are in doubt.
         """
         if self.reactions[change.kind] is not OnSilent.STOP:
             return False
@@ -201,7 +203,7 @@ def _same(change: SilentChange, among: Sequence[SilentChange]) -> bool:
 
 
 def _over(change: SilentChange, at: datetime) -> SilentChange:
-    """Returns a change that no longer stands: what it did since the last comparison is in doubt."""
+    """Ends a standing change: the rows that it changed since the last comparison are in doubt."""
     if not change.is_standing:
         return change
     return replace(change, is_standing=False, id=str(uuid4()), since=at)
@@ -216,7 +218,7 @@ def _bounded(changes: Sequence[SilentChange]) -> Iterable[SilentChange]:
 def without(
     changes: Iterable[SilentChange], proven: Collection[str], uncompared: Collection[str] = ()
 ) -> tuple[SilentChange, ...]:
-    """Returns the changes that are left once rows were proven right.
+    """Returns the changes that remain after rows were proven right.
 
     Args:
         changes: those remembered.
@@ -242,7 +244,7 @@ def list_from_json(text: str) -> tuple[SilentChange, ...]:
 
 
 def remedy_of(change: SilentChange, table: str) -> str:
-    """Says what to do about a change that stops a table."""
+    """Returns the remedy for a change that stops a table."""
     repair = f"cdc-assets verify --table {table} --repair"
     accept = f"silent_changes: {{{change.kind}: mark}}"
     match change.kind:
@@ -252,8 +254,8 @@ def remedy_of(change: SilentChange, table: str) -> str:
             first = "have the source log and publish them"
         case _:
             return (
-                f"cdc-assets accept-restart {table} (or {accept}) goes on, in doubt; then {repair},"
-                f" or cdc-assets rebuild {table} --from-snapshot"
+                f"cdc-assets accept-restart {table} (or {accept}) resumes with rows in doubt; then "
+                f"{repair}, or cdc-assets rebuild {table} --from-snapshot"
             )
     return f"{first}, then {repair}; or set {accept}, and compare the table by a schedule (verify)"
 
@@ -265,5 +267,5 @@ def doubt_words(change: SilentChange) -> str:
 
 
 def doubt_remedy(table: str) -> str:
-    """Says what shows that a table's rows are right, or mends them."""
+    """Returns the commands that verify a table's rows, or repair them."""
     return f"cdc-assets verify --table {table} --repair, or cdc-assets resnapshot {table}"

@@ -119,7 +119,7 @@ class Wire(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WireDetail:
-    """Facts beside the wire encoding that decoding needs.
+    """Facts that decoding needs in addition to the wire encoding.
 
     Attributes:
         labels: of an enumeration or a set, in the order of their declaration. A text that arrives
@@ -131,7 +131,7 @@ class WireDetail:
         zone: the zone of text without an offset: an IANA name or ``+hh:mm``.
         width: bytes of a value of fixed width, which arrives without its trailing zero bytes;
             0 if values arrive whole.
-        least: bytes that a value has at least, if its width is not told.
+        least: least number of bytes of a value whose width is unknown.
         scale: digits after the point of a decimal's bytes; None for those of its type, or none.
         bits: number of bits of a bit string, where that is known.
         mask: whether the lake has only a digest of the values.
@@ -151,7 +151,7 @@ class WireDetail:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The source column that a lake column belongs to, whatever either is called.
+    """The source column that a lake column belongs to, independent of both columns' names.
 
     Attributes:
         name: in records; empty if it is the lake's.
@@ -254,12 +254,12 @@ class TableSchema:
 
     @property
     def masked(self) -> frozenset[str]:
-        """Columns of which the lake has only digests."""
+        """Columns whose values the lake has only as digests."""
         return frozenset(c.name for c in self.columns if c.detail and c.detail.mask)
 
     @property
     def shard_column(self) -> str | None:
-        """The column that separates rows of several source tables; None if there is only one."""
+        """The column that distinguishes several source tables' rows; None if there is one."""
         return next((each.name for each in self.columns if each.wire is Wire.SHARD), None)
 
     @property
@@ -290,7 +290,7 @@ class TableSchema:
         return replace(self, columns=(shard, *self.columns), key=(column, *self.key))
 
     def with_absent(self, names: Iterable[str]) -> TableSchema:
-        """Marks columns as ones that records may lack."""
+        """Marks columns that may be missing from records."""
         gone = set(names)
         columns = (replace(c, absent=c.absent or c.name in gone) for c in self.columns)
         return replace(self, columns=tuple(columns))

@@ -116,12 +116,12 @@ def test_a_trouble_that_comes_and_goes_is_said_once(tmp_path):
         clock.now += LONGEST_REST_SECONDS
         assert duty in troubles.able(DUTIES)
         troubles.done(duty)
-    assert said == ["the shop cannot take orders: CheckViolation; it goes on with the rest"]
+    assert said == ["the shop cannot take orders: CheckViolation; the other duties continue"]
     troubles.refused(duty, "NotNullViolation")
     clock.now += STEADY_SECONDS
     troubles.done(duty)
     assert said[1:] == [
-        "the shop cannot take orders: NotNullViolation; it goes on with the rest",
+        "the shop cannot take orders: NotNullViolation; the other duties continue",
         "the shop can take orders again",
     ]
 

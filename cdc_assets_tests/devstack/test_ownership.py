@@ -256,7 +256,7 @@ def test_a_part_that_is_slow_to_start_is_left_alone_and_can_be_waited_for_again(
     part = NeverReady(StackLayout(tmp_path, ports))
     part.ready_within_seconds = 0.1
     try:
-        with pytest.raises(PartDiedError, match=r"goes on starting .* → wait for it by the same"):
+        with pytest.raises(PartDiedError, match=r"is still starting .* → wait for it by the same"):
             part.bring_up(lambda _: None)
         assert part.running.alive
     finally:

@@ -191,7 +191,7 @@ def test_a_renamed_column_is_said_once_and_so_is_its_return(new_shop, monkeypatc
         goes_on(load, 100)
         assert said == [
             'the shop cannot sign customers up: column "email" of relation "customers" does not '
-            "exist; it goes on with the rest"
+            "exist; the other duties continue"
         ]
         person.execute("ALTER TABLE customers RENAME COLUMN mail TO email")
         until(lambda: said[1:] == ["the shop can sign customers up again"], "it says so too")

@@ -145,7 +145,7 @@ def test_a_trail_that_begins_again_stops_the_table(topic: Callable[..., Pipeline
     [
         ([ogg("I", 1000, after=row(1, "a"))], {"tables": {}}, "price .*decimal from a float"),
         ([ogg("I", 1000, **row(1, "a"))], {}, "flat rows"),
-        ([ogg("I", 1000, after=row(1, "a"), primary_keys=None)], {}, "no key that its records"),
+        ([ogg("I", 1000, after=row(1, "a"), primary_keys=None)], {}, "name no key columns"),
         pytest.param([ogg("I", 1000, after=row(1, "a")), ogg("X", 1100)],
                      {}, "not an operation", marks=in_soak),
         ([ogg("I", 1000, after=row(1, "a")), ogg("U", 1100, before={"id": 1}, after={"id": 3})],

@@ -148,6 +148,6 @@ def test_a_producer_that_does_not_choose_partitions_by_key_is_found_in_a_batch(
     made.merge(TABLE)
     assert set(names(made)) == {0, 1, 2, 3}
     made.produce(TABLE, [keyless(unplaced("c", 2, "a", p)) for p in (0, 1)])
-    with pytest.raises(MovedKeysError, match=r"changes of one key lie in two partitions"):
+    with pytest.raises(MovedKeysError, match=r"changes of one key are in two partitions"):
         made.merge(TABLE)
     assert names(made)[2] == "made"

@@ -78,7 +78,7 @@ def at_source(made: Pipeline) -> AtSource:
     return AtSource.of(made.lake.state(made.entry(TABLE).target), "")
 
 
-# ── a table that is made anew ────────────────────────────────────────────────────────────
+# ── a table that is recreated ────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -151,10 +151,10 @@ def test_it_stops_unless_something_says_what_becomes_of_its_rows(pipeline: Make)
     with pytest.raises(AnotherTableError) as stopped:
         made.merge(TABLE)
     said = str(stopped.value)
-    for part in ("dropped and made anew", f"{made.prefix} partition=0 offset=2", "accept-restart"):
+    for part in ("dropped and recreated", f"{made.prefix} partition=0 offset=2", "accept-restart"):
         assert part in said
     assert names(made) == {1: "old", 2: "old"}
-    assert "dropped and made anew" in drift(made).is_another
+    assert "dropped and recreated" in drift(made).is_another
     RegistryFile(made.config.registry).add([made.entry(TABLE)])
     told = accept_restart(made, str(made.entry(TABLE).table), dry_run=True)
     assert "would be accepted" in told

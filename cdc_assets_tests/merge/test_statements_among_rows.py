@@ -223,7 +223,7 @@ def test_a_name_of_a_dropped_column_is_not_taken_for_it(pipeline: Make) -> None:
     sent.tell("ALTER TABLE items DROP COLUMN b")
     sent.tell("ALTER TABLE items RENAME COLUMN a TO b")
     sent.rows({"id": 2, "b": "a"})
-    with pytest.raises(TerminalError, match="dropped and added anew"):
+    with pytest.raises(TerminalError, match="dropped and added again"):
         sent.merge()
 
 
@@ -304,7 +304,7 @@ def test_a_table_that_is_made_anew_stops_or_loses_older_rows(pipeline: Make, way
         for text, kind in ANEW:
             sent.tell(text, kind)
         sent.rows({"id": 2, "name": "new"})
-    with pytest.raises(AnotherTableError, match="dropped and made anew"):
+    with pytest.raises(AnotherTableError, match="dropped and recreated"):
         stops.merge()
     assert stops.names == {1: "old", 2: "old"}
     goes.merge()
@@ -342,7 +342,7 @@ def test_with_several_partitions_nothing_tells_what_is_older(pipeline: Make) -> 
     for text, kind in ANEW:
         sent.tell(text, kind)
     sent.rows({"id": 2, "name": "new"})
-    with pytest.raises(AnotherTableError, match="dropped and made anew"):
+    with pytest.raises(AnotherTableError, match="dropped and recreated"):
         sent.merge()
 
 

@@ -75,7 +75,7 @@ def positions(rows: Iterable[Change]) -> list[str]:
 
 
 def without_frame(found: Folded | None) -> Mapping[str, Any]:
-    assert found is not None, "Spark has not told it"
+    assert found is not None, "Spark has not reported it"
     return {name: getattr(found, name) for name in Folded.__slots__ if name != "frame"}
 
 

@@ -69,7 +69,7 @@ def test_nothing_bars_the_way() -> None:
         (FACTS, {"topic": "shop.public.old"}, "before it was renamed"),
         (FACTS, {"topic_id": "another"}, "another topic or cluster"),
         (FACTS, {"cluster_id": "another"}, "another topic or cluster"),
-        (FACTS, {"carried": Carried(side=SideMark(7), generation=1)}, "built anew since"),
+        (FACTS, {"carried": Carried(side=SideMark(7), generation=1)}, "rebuilt since"),
         (FACTS, {"offsets": OffsetVector.of({0: 4, 1: 20})}, "no longer holds 0:[4,5)"),
         (FACTS, {"offsets": OffsetVector.of({0: 6})}, "no longer holds 1:[0,20)"),
         (FACTS, {"offsets": OffsetVector.of({0: 51, 1: 20})}, "the log ends before 0:51"),

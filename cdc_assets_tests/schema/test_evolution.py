@@ -138,8 +138,8 @@ CHANGED = {
     "other case": numbered(ID, AGE, TEXT, ("Age", Primitive.INT, 4)),
 }
 ANEW = (
-    "column age was dropped and added anew: which of the two the lake's values and the records' "
-    "are of cannot be told"
+    "column age was dropped and added again: it is unknown which of the two columns the lake's "
+    "values and the records' values belong to"
 )
 SWAPPED = f"{ANEW.replace('age', 'text')}; {ANEW}"
 SAID = {

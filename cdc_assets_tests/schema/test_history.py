@@ -93,9 +93,9 @@ def test_a_column_keeps_its_number(
 @pytest.mark.parametrize(
     ("statements", "why", "place"),
     [
-        (["DROP TABLE people", "CREATE TABLE people (id int)"], "made anew", (3, 9)),
-        (["CREATE OR REPLACE TABLE people (id int)"], "made anew", (3, 9)),
-        (["DROP TABLE people", "CREATE TABLE IF NOT EXISTS people (id int)"], "made anew", (3, 9)),
+        (["DROP TABLE people", "CREATE TABLE people (id int)"], "recreated", (3, 9)),
+        (["CREATE OR REPLACE TABLE people (id int)"], "recreated", (3, 9)),
+        (["DROP TABLE people", "CREATE TABLE IF NOT EXISTS people (id int)"], "recreated", (3, 9)),
         (["RENAME TABLE people TO a, b TO people"], "was given its name: shop.b before", None),
         (["ALTER TABLE b RENAME TO people"], "was given its name", None),
         (

@@ -131,7 +131,7 @@ def require_made_anew(database: Replicated, merging: Merging) -> None:
     merging.require_equal("made_anew")
     merging.merge("kept")
     assert len(merging.rows("kept")) == 10
-    with pytest.raises(AnotherTableError, match="dropped and made anew"):
+    with pytest.raises(AnotherTableError, match="dropped and recreated"):
         merging.merge("emptied")
     desk(merging, "emptied").accept_table()
     merging.merge("emptied")
@@ -183,12 +183,12 @@ def test_a_table_that_postgresql_has_made_anew_stops(
             "INSERT INTO elsewhere VALUES (5, 6, 'x')",
         )
         database.execute("DROP TABLE things", make[0], "INSERT INTO things VALUES (2, 2)")
-        with pytest.raises(TerminalError, match="made anew at its source") as stopped:
+        with pytest.raises(TerminalError, match="recreated at its source") as stopped:
             merging.merge("things")
         assert "accept-restart" in str(stopped.value)
         found = desk(merging, "things").another_table()
         assert found is not None
-        assert "made anew" in found.why
+        assert "recreated" in found.why
         desk(merging, "things").accept_table()
         assert desk(merging, "things").another_table() is None
         merging.merge("things")

@@ -114,7 +114,7 @@ def _number(head: Expression, table: TableName) -> Expression:
 
 
 def _as_bytes(types: Expression, codes: Expression) -> Expression:
-    """Returns the names of columns that are `is_written_as_bytes`; NULL where no types are told."""
+    """Returns the columns that are `is_written_as_bytes`; NULL if a message lists no types."""
     type_of, code_of = F.from_json(types, _TYPES), F.from_json(codes, _CODES)
 
     def is_written_so(name: Expression) -> Expression:
@@ -128,13 +128,13 @@ def _as_bytes(types: Expression, codes: Expression) -> Expression:
 
 
 def _without_row(told: Expression) -> Expression:
-    """Returns the reason why a message of TiCDC's does not hold its row; NULL if it does."""
+    """Returns why a message of TiCDC's does not hold its row; NULL if the row is complete."""
     is_elsewhere = F.coalesce(told.getField("claimCheckLocation"), F.lit("")) != ""
     return F.when(told.getField("onlyHandleKey"), _ONLY_KEY).when(is_elsewhere, _ELSEWHERE)
 
 
 def is_untyped(spec: ReadSpec) -> bool:
-    """Returns whether the table's types come from the configuration alone."""
+    """Whether the table's types come from the configuration alone."""
     return all(column.wire is Wire.SCALAR for column in spec.schema.columns)
 
 
@@ -268,7 +268,7 @@ def _op(message: Expression, table: TableName) -> Expression:
 
 
 def _is_statement(message: Expression, table: TableName) -> Expression:
-    """Returns whether it is a statement that may be on the table, also as one of several.
+    """Whether a message is a statement that may change the table, alone or as one of several.
 
     A packet's messages have no text here.
     """

@@ -131,7 +131,7 @@ class DebeziumJson(Format):
         return read_notice(unwrapped(raw.value))
 
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
-        """Samples the table in the dialect of the first event; events of others are ignored."""
+        """Samples the table in the dialect of the first event; ignores other dialects' events."""
         documents = [read_object(record.value) for record in records]
         all_told = [told for document in documents if (told := self._told(document))]
         told = [each for each in all_told if each.dialect is all_told[0].dialect]
@@ -166,12 +166,12 @@ class DebeziumJson(Format):
         return tuple((key, row) for key, told in rows if told is not None and (row := _row(told)))
 
     def refuses(self, layout: Layout, key: Sequence[str]) -> Refusal | None:
-        """Refuses records that would need the row before an update, and lack it."""
+        """Refuses records without the row before an update, where the key needs that row."""
         dialect = self._dialect_of(layout)
         return None if dialect.has_before else _without_before(layout, key)
 
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
-        """Returns whether it has an ``after``."""
+        """Whether a record has an ``after``."""
         told = self._told(read_object(record.value))
         return told is not None and bool(mapping(told.event.get("after")))
 
@@ -202,7 +202,7 @@ class DebeziumJson(Format):
     def numbered(
         self, raw: DataFrame, layout: Layout, table: TableName, writers: Mapping[int, str]
     ) -> DataFrame:
-        """Numbers the records; of a known schema they lose its text."""
+        """Numbers the records by schema, and removes the text of a known schema."""
         return self._records(layout).numbered(raw, writers)
 
     def schema_carrier(self, layout: Layout) -> Expression:
@@ -227,7 +227,7 @@ class DebeziumJson(Format):
         return self._records(spec.layout).document(spec)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
-        """Returns the envelope of the parsed struct, or of the text where that is not enough."""
+        """Returns the envelope from the parsed struct, or from the text if that is not enough."""
         return self._records(spec.layout).envelope(document, spec)
 
     def whose(self, raw: DataFrame, layout: Layout, topic: str) -> DataFrame:
@@ -254,11 +254,11 @@ class DebeziumJson(Format):
 
     @cached_property
     def _dialects(self) -> tuple[Dialect, ...]:
-        """Each precedes those that would accept its records as theirs."""
+        """Returns the dialects; each precedes dialects that would accept its records too."""
         return (CloudEvents(), self._flat, Documents(), self._enveloped)
 
     def _told(self, document: JsonObject) -> _Told | None:
-        """Returns the record's event; one with a schema only if that is a schema of events."""
+        """Returns a document's event; None if the document's schema is not a schema of events."""
         for dialect in self._dialects:
             found = dialect.opened(document)
             event = dialect.event(found.body)
@@ -288,7 +288,7 @@ def _partial_rows(sources: Sequence[JsonObject]) -> Refusal | None:
     if not partial:
         return None
     what = f"its change stream captures {', '.join(partial)}: unchanged columns come as null"
-    remedy = "ALTER CHANGE STREAM … SET OPTIONS (value_capture_type = 'NEW_ROW'), and begin anew"
+    remedy = "ALTER CHANGE STREAM … SET OPTIONS (value_capture_type = 'NEW_ROW'), and load again"
     return Refusal(what, remedy)
 
 

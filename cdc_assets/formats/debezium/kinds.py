@@ -1,6 +1,6 @@
 """Classifies a topic of Debezium's by its records, where its name is ambiguous.
 
-Beside the topics of tables Debezium writes transaction metadata (``<prefix>.transaction``),
+Debezium writes to more topics than the tables': transaction metadata (``<prefix>.transaction``),
 heartbeats (any prefix by ``topic.heartbeat.prefix``), logical decoding messages
 (``<prefix>.message``), schema changes and its schema history, and notifications
 (``notification.sink.topic.name``); it reads signals from a topic (``signal.kafka.topic``). Each of
@@ -54,8 +54,8 @@ def kind_of_event(event: Mapping[str, Any]) -> TopicKind:
 def kind_of_row(row: Mapping[str, Any]) -> TopicKind:
     """Classifies one record where all rows are flattened: nearly any object may be a row.
 
-    Records that Debezium writes beside rows are not flattened, and are recognized by all of their
-    fields. A signal in a topic has an object as its data; in a row of the signal table it is text.
+    Debezium does not flatten its other records, so that they are recognized by all of their fields.
+    A signal in a topic has an object as its data; in a row of the signal table the data is text.
     """
     kind = kind_of_event(row)
     match kind:

@@ -1,9 +1,10 @@
 """Derives tables and side topics from Debezium's names of topics.
 
-A table's is ``<topic.prefix>.<schema>.<table>``. Beside these Debezium writes ``<prefix>`` (schema
-changes), ``<prefix>.transaction``, ``<prefix>.message``, heartbeats and notifications, and reads
-signals from ``<prefix>-signal`` or another topic. Their names may look alike: they are classified
-by their records (`cdc_assets.formats.debezium.kinds`), and by name only where there are none yet.
+A table's topic is ``<topic.prefix>.<schema>.<table>``. Side topics that Debezium writes are
+``<prefix>`` (schema changes), ``<prefix>.transaction``, ``<prefix>.message``, heartbeats and
+notifications; it reads signals from ``<prefix>-signal`` or another topic. Names of both kinds may
+look alike: topics are classified by their records (`cdc_assets.formats.debezium.kinds`), and by
+name only as long as they have no records.
 https://debezium.io/documentation/reference/3.6/configuration/signalling.html
 """
 
@@ -30,7 +31,7 @@ class DebeziumTopics(PlainTopics):
         self._schema_changes = topics.schema_changes
 
     def looks_like_side_topic(self, topic: str) -> bool:
-        """Returns whether it has a name that Debezium reserves."""
+        """Whether Debezium reserves the topic's name."""
         return topic.endswith(_SIDE_TOPICS) or _HEARTBEAT.match(topic) is not None
 
     def transaction_topics(
@@ -51,7 +52,7 @@ class DebeziumTopics(PlainTopics):
         return tuple(prefix + suffix for prefix in prefixes if prefix + suffix in present)
 
     def schema_change_topics(self, topic: str, qualified: str) -> tuple[str, ...]:
-        """Returns the configured one, else the candidates for ``topic.prefix``, as above."""
+        """Returns the configured topic, else one candidate for each possible ``topic.prefix``."""
         if self._schema_changes is not None:
             return (self._schema_changes,)
         return tuple(each for each in self._prefixes(topic, qualified) if each != topic)

@@ -35,9 +35,9 @@ _FLAT: Final = Refusal(
     "let the handler write operations (gg.handler.<name>.format=json)",
 )
 _KEYLESS: Final = Refusal(
-    "the table has no key that its records tell",
-    "have them told (primary_keys: ${primarykeycolumns[primary_keys]} in metaColumnsTemplate), or "
-    "name them under tables.<schema.table>.primary_key",
+    "the records name no key columns of the table",
+    "let GoldenGate write the key's columns (primary_keys: ${primarykeycolumns[primary_keys]} in "
+    "metaColumnsTemplate), or name them under tables.<schema.table>.primary_key",
 )
 
 
@@ -71,7 +71,7 @@ class OggJson(Format):
         return TableName(beside.source, schema, table)
 
     def half_named(self, record: RawRecord) -> str:
-        """Returns ``table``: a template may write it without its schema."""
+        """Returns ``table``: a template may write the table's name without its schema."""
         return str(read_object(record.value).get("table") or "")
 
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
@@ -96,7 +96,7 @@ class OggJson(Format):
         )
 
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
-        """Returns whether it is of the table, and has a whole row."""
+        """Whether a record is of the table, and has a whole row."""
         message = read_object(record.value)
         is_mine = messages.table_of(message, table.source) == table
         return is_mine and (messages.holds_row(message) or messages.is_flat(message))
@@ -107,7 +107,7 @@ class OggJson(Format):
 
     @property
     def _zone(self) -> str | None:
-        """The time zone in which GoldenGate writes times; None if not configured."""
+        """The time zone of GoldenGate's times; None if not configured."""
         return self.source.connector.time_zone
 
     # ── descriptions of tables ───────────────────────────────────────────────────────────
@@ -138,7 +138,7 @@ class OggJson(Format):
 
 
 def _without_nulls(vanished: Sequence[str]) -> Refusal | None:
-    """Refuses updates in which a column set to NULL looks like one that stays as it is."""
+    """Refuses updates in which a column set to NULL looks like an unchanged column."""
     if not vanished:
         return None
     what = (
@@ -146,7 +146,7 @@ def _without_nulls(vanished: Sequence[str]) -> Refusal | None:
         "an update to NULL would look like none"
     )
     remedy = (
-        "have nulls written (format.omitNullValues=false), and begin anew; of columns that were "
-        "dropped, name them under tables.<schema.table>.absent_columns"
+        "let GoldenGate write nulls (format.omitNullValues=false), and load the table again; name "
+        "dropped columns under tables.<schema.table>.absent_columns"
     )
     return Refusal(what, remedy)

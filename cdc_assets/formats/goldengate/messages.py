@@ -30,7 +30,7 @@ def kind_of(message: Message) -> TopicKind:
 
 
 def table_of(message: Message, source: str) -> TableName | None:
-    """Returns the table that it changes; None if it changes none, or does not name it."""
+    """Returns the table that a message changes; None if the message names no changed table."""
     name = message.get("table")
     if not isinstance(name, str) or _op(message) is None:
         return None
@@ -39,17 +39,17 @@ def table_of(message: Message, source: str) -> TableName | None:
 
 
 def row_of(message: Message) -> JsonObject:
-    """Returns its image of the row after the change, or before a delete; empty for flat rows."""
+    """Returns a message's row after the change, or before a delete; empty for flat rows."""
     return mapping(message.get("after")) or mapping(message.get("before"))
 
 
 def holds_row(message: Message) -> bool:
-    """Returns whether it holds an existing row with all its columns: an insert does."""
+    """Whether a message holds an existing row with all its columns: an insert does."""
     return _op(message) == INSERT and bool(mapping(message.get("after")))
 
 
 def vanished(messages: Sequence[Message]) -> tuple[str, ...]:
-    """Returns columns that an insert lacks though an earlier one has them, if no value is null."""
+    """Returns columns missing from an insert but not from earlier ones, if no value is null."""
     images = [mapping(each.get(name)) for each in messages for name in ("before", "after")]
     if any(value is None for image in images for value in image.values()):
         return ()
@@ -62,19 +62,19 @@ def vanished(messages: Sequence[Message]) -> tuple[str, ...]:
 
 
 def is_flat(message: Message) -> bool:
-    """Returns whether the row's columns are beside the metadata (``format=json_row``)."""
+    """Whether the row's columns are on one level with the metadata (``format=json_row``)."""
     return _op(message) not in {None, TRUNCATE} and not {"before", "after"} & message.keys()
 
 
 def keys_of(message: Message) -> tuple[str, ...]:
-    """Returns the names of the key's columns, if the operation has them; () if not."""
+    """Returns the key columns' names in an operation; () if the operation has none."""
     names = message.get("primary_keys")
     is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
     return tuple(names) if is_list else ()  # type: ignore[arg-type]
 
 
 def source_of(message: Message) -> JsonObject:
-    """Returns its origin, for `cdc_assets.changes.position.scheme_of`."""
+    """Returns a message's origin, for `cdc_assets.changes.position.scheme_of`."""
     return {"connector": "goldengate", "pos": message.get("pos")}
 
 

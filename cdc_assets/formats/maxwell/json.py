@@ -49,7 +49,7 @@ _ENCRYPTED: Final = Refusal(
     "its rows are encrypted", "let Maxwell write them as they are (encrypt=none)"
 )
 _KEYLESS: Final = Refusal(
-    "the table has no primary key: a message that is sent again could not be told from a row more",
+    "the table has no primary key: a redelivered message would look like one more row",
     "name key columns under tables.<schema.table>.primary_key",
 )
 
@@ -102,7 +102,7 @@ class MaxwellJson(Format):
         )
 
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
-        """Returns whether it is of the table, and has a row that exists."""
+        """Whether a record is of the table, and has a row that exists."""
         message = read_object(record.value)
         is_mine = messages.table_of(message, table.source) == table
         return is_mine and (messages.holds_row(message) or messages.is_encrypted(message))
@@ -113,7 +113,7 @@ class MaxwellJson(Format):
         return () if found is None else (found,)
 
     def may_tell(self, raw: DataFrame) -> DataFrame:
-        """Keeps records that contain such a type as text, possibly within a value."""
+        """Keeps records that contain a statement's type as text, possibly within a value."""
         from cdc_assets.formats.record_json import value_text
 
         return raw.where(value_text().rlike(r'"type"\s*:\s*"(?:table|database)-'))
@@ -164,7 +164,7 @@ _BY_TYPE = {
     "table-drop": TableChangeKind.DROPPED,
     "database-drop": TableChangeKind.DROPPED,
 }
-"""Effects that are known without the text."""
+"""Effects of statements by type, known without the statement's text."""
 
 
 def statement_of(message: Message, coordinate: Coordinate, scheme: Scheme) -> Ddl | None:

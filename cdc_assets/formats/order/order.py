@@ -26,7 +26,7 @@ from cdc_assets.decode import CATALOG
 from cdc_assets.formats.flat import Steps, after, stepped
 
 NUMBERS: Final = tuple(f"n{i}" for i in range(max(scheme.numbers for scheme in Scheme)))
-"""Columns of a position, most significant first; a scheme has the first few of them."""
+"""Columns of a position, most significant first; a scheme has the first few columns."""
 
 _NUMBER_BYTES: Final = 8
 Epochs = Steps
@@ -35,7 +35,7 @@ Epochs = Steps
 
 @dataclass(frozen=True, slots=True)
 class OrderState:
-    """The data from which a batch's positions are made, beside its records.
+    """The data, other than its records, from which a batch's positions are made.
 
     Attributes:
         floors: see `cdc_assets.changes.position.floor_at`.
@@ -69,13 +69,13 @@ class Placed:
     column: Expression | None = None
 
     def told(self, name: str) -> Expression:
-        """Returns a field of what `Order.placed` has found."""
+        """Returns a field of the result of `Order.placed`."""
         return F.lit(None) if self.column is None else self.column.getField(name)
 
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """What the records of a batch show in their order.
+    """The result of scanning the records of a batch in their order.
 
     Attributes:
         carried: the state to carry on after it.
@@ -114,11 +114,11 @@ class Order:
 
     @property
     def fields(self) -> tuple[StructField, ...]:
-        """The fields to parse of ``source``, beside ``ts_ms``, ``ts_us``, ``snapshot``."""
+        """The fields of ``source`` to parse, other than ``ts_ms``, ``ts_us``, ``snapshot``."""
         return tuple(StructField(name, kind()) for name, kind in self.types.items())
 
     def placed(self, placed: Placed, state: OrderState) -> Expression | None:
-        """Returns a struct from which the order takes what it tells of a record; None for none.
+        """Returns a struct of the facts that the order needs about a record; None for none.
 
         It becomes a column, so that it is computed once.
         """
@@ -129,15 +129,15 @@ class Order:
         return [*self.source_numbers(placed, state), placed.place]
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
-        """Returns the numbers before the last, which are the source's own."""
+        """Returns the source's own numbers: all of a position but the last."""
         raise NotImplementedError
 
     def told_again(self) -> list[Expression]:
-        """Returns those of the numbers that stay the same however often a change is delivered."""
+        """Returns the numbers that are the same in each delivery of a change."""
         return [F.col(number) for number in NUMBERS[: self.scheme.numbers - 1]]
 
     def event_at(self, position: Expression) -> Expression:
-        """Returns those bytes of a position that stay the same, see `told_again`.
+        """Returns the bytes of a position that are the same in each delivery, see `told_again`.
 
         They are in their place, with zeros for what is left out in between: the result for a
         result is the same, and so is that for a position without its Kafka offset.
@@ -150,27 +150,27 @@ class Order:
         return none, none
 
     def told_ms(self, source: Expression) -> Expression:
-        """Returns the source's time at which a change was committed, or a snapshot's row read."""
+        """Returns the source's time of a change's commit, or of reading a snapshot's row."""
         return source.getField("ts_ms")
 
     def told_micros(self, source: Expression) -> Expression:
-        """Returns the same time, as exactly as the source gives it; NULL if it overflows."""
+        """Returns the source's time in microseconds, as exact as the source; NULL on overflow."""
         exact, millis = source.getField("ts_us"), source.getField("ts_ms")
         return F.coalesce(exact, F.try_multiply(millis, F.lit(1000)))
 
     def may_witness(self, placed: Placed) -> Expression:
-        """Returns whether a record comes in commit order: see `cdc_assets.changes.restarts`."""
+        """Whether a record comes in commit order: see `cdc_assets.changes.restarts`."""
         return ~is_incremental(placed.source)
 
     def floats(self, placed: Placed) -> Expression:
-        """Returns whether it is of a connector's first transaction.
+        """Whether a record belongs to a connector's first transaction.
 
         See `cdc_assets.changes.restarts`.
         """
         return F.lit(False)
 
     def is_late_read(self, placed: Placed) -> Expression:
-        """Returns whether it is a row of a snapshot that was taken while changes were streamed.
+        """Whether a record is a row of a snapshot that was taken while changes were streamed.
 
         It may hold more than was committed at its position, and rows that were read together have
         a position of their own, so that such a snapshot does not hold the whole table at one.
@@ -197,12 +197,12 @@ class Order:
 
 
 def is_incremental(source: Expression) -> Expression:
-    """Returns whether a record is a row of an incremental snapshot."""
+    """Whether a record is a row of an incremental snapshot."""
     return F.coalesce(source.getField("snapshot") == "incremental", F.lit(False))
 
 
 def epoch_of(placed: Placed, state: OrderState) -> Expression:
-    """Returns the epoch that holds at a record; 0 before the first."""
+    """Returns the epoch at a record; 0 before the first epoch."""
     none = F.lit(0).cast("bigint")
     if not state.epochs:
         return none
@@ -211,7 +211,7 @@ def epoch_of(placed: Placed, state: OrderState) -> Expression:
 
 
 def in_epoch(scheme: Scheme, epoch: Expression, number: Expression) -> Expression:
-    """Returns a first number with its epoch; NULL if it reaches into the bits of the epoch."""
+    """Adds the epoch to a first number; NULL if the number reaches into the epoch's bits."""
     bits = epoch_bits(scheme)
     return F.when((number >= 0) & (number < 2**bits), F.shiftleft(epoch, bits) + number)
 

@@ -30,10 +30,10 @@ class PostgresOrder(Order):
     - A row of a complete snapshot (``read``) has no last commit. It was read at its LSN, and
       every transaction that it does not contain commits after that: it counts as committed there,
       before any change that follows that commit.
-    - A row of an incremental snapshot is sent amid changes and has the ``sequence`` of the
-      change that it is sent before, which it may not contain: with ``read.only`` a change of its
-      own key closes the window. All changes that follow that last commit may be newer than the row,
-      and earlier ones are in it. So it counts as committed there.
+    - A row of an incremental snapshot is sent between changes and has the ``sequence`` of the
+      next change, which the row may not contain: with ``read.only`` a change of the row's own key
+      closes the window. All changes after that sequence's last commit may be newer than the row,
+      and the row contains all earlier changes. So the row counts as committed there.
       https://debezium.io/documentation/reference/3.6/connectors/postgresql.html#postgresql-read-only-incremental-snapshots
     - The first transaction after a connector's start has no last commit either. Its changes
       may have an LSN *below* that of a snapshot row (it ran while the slot was made), but are
@@ -50,7 +50,7 @@ class PostgresOrder(Order):
     has_floors = True
 
     def placed(self, placed: Placed, state: OrderState) -> Expression:
-        """Returns all of it as a struct, from ``source``: ``jvm/src``, ``Postgres``.
+        """Returns a record's numbers and LSNs as a struct of ``source``: ``jvm/src``, ``Postgres``.
 
         ``n0`` is the last commit, lifted to the read floor; the LSN in a complete snapshot's row,
         and in a change without a last commit. ``n1`` is the LSN, 0 in a snapshot's row.
@@ -81,7 +81,7 @@ class PostgresOrder(Order):
         return [placed.told("n0"), placed.told("n1")]
 
     def told_again(self) -> list[Expression]:
-        """Returns epoch and LSN: a connector that starts again may no longer give a last commit."""
+        """Returns epoch and LSN: a restarted connector may no longer send a last commit."""
         epoch = F.shiftright("n0", epoch_bits(self.scheme))
         return [epoch, F.col("n1")]
 
@@ -92,7 +92,7 @@ class PostgresOrder(Order):
         return F.unhex(F.concat(epoch, F.lit("0" * without), lsn))
 
     def floor_columns(self, placed: Placed) -> tuple[Expression, Expression]:
-        """Returns them as `placed` tells."""
+        """Returns ``read_lsn`` and ``floating_lsn`` of `placed`."""
         return placed.told("read_lsn"), placed.told("floating_lsn")
 
     def may_witness(self, placed: Placed) -> Expression:

@@ -1,9 +1,9 @@
 """Appends a batch's new changes to a table that holds each change as a row.
 
-Nothing is folded, nothing deleted, and nothing remembered beside the table. Each row identifies
-its change (``_cdc_event``, of `cdc_assets.merge.apply.identify`), so that a redelivery or a replay
-is recognized. The table is read only if the batch may hold a change that it has: a replay, or
-positions that are not above all that was applied.
+The batch is not folded, no row is deleted, and there is no side table. Each row identifies its
+change (``_cdc_event``, of `cdc_assets.merge.apply.identify`), so that a redelivery or a replay is
+recognized. The table is read only if the batch may hold a change that the table already has: in a
+replay, or if not all positions are above the highest applied one.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ChangeLogTable:
         self._telling = Telling.of(plan)
 
     def new(self, frame: DataFrame, figures: BatchFigures, count: int) -> DataFrame:
-        """Returns the changes that the table lacks, each once; checkpointed.
+        """Returns the changes that the table does not have yet, each once; checkpointed.
 
         Args:
             frame: of `recordable`, cached.
@@ -67,7 +67,7 @@ class ChangeLogTable:
             count: number of changes.
 
         Raises:
-            RejectedRecordError: if one that came twice cannot be told from two that are alike.
+            RejectedRecordError: if a redelivered change cannot be distinguished from two changes.
         """
         with self._steps.step("look for changes that are there"):
             told, once, again = first_deliveries(frame)
@@ -87,7 +87,7 @@ class ChangeLogTable:
     # ── what is there ────────────────────────────────────────────────────────────────────
 
     def _may_repeat(self, frame: DataFrame, figures: BatchFigures) -> bool:
-        """Returns whether the table may have one of the changes."""
+        """Whether the table may have one of the changes."""
         plan, published = self._plan, self._plan.published
         if published is None:
             return False

@@ -1,4 +1,4 @@
-"""Hashes the content of changes, which tells them apart where their place does not.
+"""Hashes the content of changes, which distinguishes changes of one position.
 
 A change that is sent again must have the hash that it had the first time, though the table's
 columns may have changed in between: its values are then decoded to wider types, and it has values
@@ -37,7 +37,7 @@ def content_of(made: TableSchema, now: TableSchema) -> Expression:
 
 
 def require_whole_content(plan: BatchPlan) -> None:
-    """Checks that the hash of each change is the one that it had when it came before, if it did.
+    """Fails if a redelivered change could have another content hash than before.
 
     Args:
         plan: of a batch that may hold such changes.
@@ -48,8 +48,8 @@ def require_whole_content(plan: BatchPlan) -> None:
     if not plan.forgotten:
         return
     what = (
-        f"records have {', '.join(plan.forgotten)}, which the lake has dropped: whether their "
-        "changes were merged before, with these columns, cannot be told"
+        f"records have {', '.join(plan.forgotten)}, which the lake has dropped: it is unknown "
+        "whether their changes were merged before, with these columns"
     )
     remedy = "cdc-assets rebuild; if that stops here too: cdc-assets rebuild --from-snapshot"
     raise TerminalError(what, where=plan.where, remedy=remedy)
@@ -70,7 +70,7 @@ def _image(name: str, made: TableSchema, now: TableSchema) -> Iterator[Expressio
 
 
 def _homes(made: TableSchema, now: TableSchema) -> dict[str, Column]:
-    """Returns the columns that the table was made with, by their names of then, in that order.
+    """Returns the columns of the table's creation, by their names at that time, in that order.
 
     Of several columns that had one name in turn the first counts.
     """
@@ -86,7 +86,7 @@ def _types(schema: TableSchema) -> list[ColumnType]:
 
 
 def _as_made(value: Expression, made: ColumnType, now: ColumnType) -> Iterator[Expression]:
-    """Yields a value in its former type and, for one that this does not hold, in the present."""
+    """Yields a value in its former type and, if that type cannot hold the value, in the present."""
     if made == now:
         yield value
         return

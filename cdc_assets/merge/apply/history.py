@@ -85,8 +85,8 @@ class HistoryTable:
         catalog: name of the lake's catalog.
         plan: of the batch.
         steps: measures.
-        unset_able: columns that a change may leave alone.
-        ends: the deletes and truncates remembered beside it.
+        unset_able: columns that a change may leave unchanged.
+        ends: the remembered deletes and truncates, in the side table.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class HistoryTable:
     def resolve(
         self, folded: Folded, figures: BatchFigures, branch: Branch, *, rekeyed: bool
     ) -> VersionEffects:
-        """Determines the effects of the batch; those of its truncates are then already written.
+        """Determines the effects of the batch, and writes the effects of its truncates.
 
         Args:
             folded: of `cdc_assets.merge.apply.identify.recordable`, cached.
@@ -119,7 +119,7 @@ class HistoryTable:
             rekeyed: whether an update of the batch changes the key.
 
         Raises:
-            RejectedRecordError: if a change that came twice cannot be told from two.
+            RejectedRecordError: if a redelivered change cannot be distinguished from two changes.
         """
         is_late = self._may_be_late(folded, figures, rekeyed=rekeyed)
         with self._steps.step("look for changes that are there"):
@@ -136,7 +136,7 @@ class HistoryTable:
             return self._resolved(events, place, may_leave=bool(folded.partial or is_late))
 
     def remember(self, resolved: VersionEffects) -> SideMark | None:
-        """Remembers the ends that ended nothing; returns None if there are none."""
+        """Remembers deletes and truncates that ended no version; returns None without any."""
         if not (resolved.counts.get("lone") or resolved.emptied):
             return None
         own = ("key", "op", *fold.PLACED)
@@ -151,14 +151,14 @@ class HistoryTable:
     def write(
         self, resolved: VersionEffects, branch: Branch, properties: Mapping[str, str]
     ) -> None:
-        """Adds the new versions, and replaces or removes those that have changed."""
+        """Adds the new versions, and replaces or removes changed ones."""
         rows = resolved.versions.where("is_new OR is_changed")
         with self._steps.step("write rows", publishes=branch.publishes(properties)):
             gone = self._places(resolved, branch)
             branch.write(fold.as_rows(rows, self._plan.schema.names), properties, gone)
 
     def _places(self, resolved: VersionEffects, branch: Branch) -> DataFrame | None:
-        """Returns the places of the versions that have changed, or are none any more."""
+        """Returns the places of the versions that have changed, or no longer exist."""
         changed = resolved.versions.where("is_changed").select("key", "position", "held")
         if resolved.gone is not None:
             changed = changed.unionByName(resolved.gone)
@@ -173,7 +173,7 @@ class HistoryTable:
     # ── 1. what is new ───────────────────────────────────────────────────────────────────
 
     def _may_be_late(self, folded: Folded, figures: BatchFigures, *, rekeyed: bool) -> bool:
-        """Returns whether the table may have, or have newer than, anything in the batch."""
+        """Whether the table may have, or have newer than, anything in the batch."""
         plan, published = self._plan, self._plan.published
         if plan.replay or figures.may_be_anywhere or self._begins_anew:
             return True
@@ -205,7 +205,7 @@ class HistoryTable:
         return tuple(sorted((*found, anew), key=lambda each: each.position))
 
     def _keys(self, place: _NewChanges, branch: Branch) -> DataFrame:
-        """Returns the keys of the changes, and those of versions that a truncate cuts.
+        """Returns the keys of the changes, and of the versions that a truncate cuts.
 
         It cuts those that ended after it, or were read again by a snapshot after it.
         """
@@ -326,7 +326,7 @@ class _NewChanges:
 
 
 def _lowest(new: DataFrame, emptied: tuple[Emptied, ...]) -> bytes:
-    """Returns the lowest position of all; one above any if there is none."""
+    """Returns the lowest position of both frames; above any position if they are empty."""
     found = new.agg(F.min("position").alias("lowest")).collect()[0]["lowest"]
     positions = [each.position for each in emptied]
     if found is not None:
@@ -342,7 +342,7 @@ def _is_cut(at: bytes) -> Expression:
 
 
 def _left_alone(events: DataFrame, names: Sequence[str]) -> tuple[str, ...]:
-    """Returns those of the columns that any of the events leaves alone.
+    """Returns the columns that at least one of the events leaves unchanged.
 
     Columns that were renamed since, or are gone, keep the table's values.
     """

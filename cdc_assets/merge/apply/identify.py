@@ -1,11 +1,12 @@
-"""Identifies changes, so that redelivered and replayed ones are told from new ones.
+"""Identifies changes, to distinguish redelivered and replayed changes from new ones.
 
-1. A change is identified by the source's position, without the Kafka offset and whatever else
-   depends on the connector's starts (`Order.told_again`), with its kind and key. Where several
-   changes may share these (rows without a key, MariaDB), also by its place in its transaction, or
-   else by its content. If two contents have one place, it was numbered again: the table stops.
-2. A row of a snapshot is read, not changed, and a second reading is another one: it is identified
-   by its coordinate. So is every change where positions do not identify changes.
+1. A change is identified by the source's position, without the Kafka offset and other numbers that
+   depend on the connector's starts (`Order.told_again`), with its kind and key. Where several
+   changes may share these (rows without a key, MariaDB), also by its number in its transaction, or
+   else by its content. If two contents have one number, the transaction was renumbered: the table
+   stops.
+2. A row of a snapshot is read, not changed, and a second reading is a different event: the row is
+   identified by its coordinate. So is every change where positions do not identify changes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from cdc_assets.merge.apply.content import content_of, require_whole_content
 from cdc_assets.merge.plan.plan import BatchPlan
 
 CONTENT_BYTES: Final = 8
-"""Length of the content hash that ends an event; the bytes before it identify the change."""
+"""Length of the content hash at the end of an event; the preceding bytes identify the change."""
 TOLD: Final = f"substring(event, 1, length(event) - {CONTENT_BYTES})"
 _KEPT: Final = (
     "op", "partition", "offset", "ts", "told_ms", "position", "key", "row", "old_row", "unset",
@@ -71,7 +72,7 @@ def recordable(changes: DataFrame, plan: BatchPlan, unset_able: tuple[str, ...] 
 
 
 def first_deliveries(changes: DataFrame) -> tuple[DataFrame, DataFrame, DataFrame]:
-    """Adds ``told`` to changes; returns all, the first delivery of each, and the others."""
+    """Adds ``told`` to changes; returns all, each change's first delivery, and the repeats."""
     told = changes.withColumn("told", F.expr(TOLD))
     nth = F.row_number().over(Window.partitionBy("told").orderBy("partition", "offset"))
     ranked = told.withColumn("nth", nth)
@@ -79,14 +80,14 @@ def first_deliveries(changes: DataFrame) -> tuple[DataFrame, DataFrame, DataFram
 
 
 def unset_names(unset_able: tuple[str, ...]) -> Expression:
-    """Returns the names of the columns that a change leaves alone; NULL if there are none."""
+    """Returns the names of the columns that a change leaves unchanged; NULL without any."""
     names = [F.when(is_unset(name), F.lit(name)) for name in unset_able]
     unset = F.array_compact(F.array(*names)) if names else F.array().cast("array<string>")
     return F.when(F.size(unset) > 0, unset)
 
 
 def is_unset(name: str) -> Expression:
-    """Returns whether a change leaves a column alone."""
+    """Whether a change leaves a column alone."""
     return F.coalesce(F.col("unset").getField(name) & F.col("op").isin("c", "u"), F.lit(False))
 
 
@@ -95,7 +96,7 @@ def require_told(
     changes: tuple[DataFrame, DataFrame, DataFrame],
     there: DataFrame | None,
 ) -> None:
-    """Checks that repeats are repeats.
+    """Fails if a redelivered change cannot be distinguished from a second, equal one.
 
     Args:
         plan: of the batch.
@@ -131,8 +132,8 @@ def require_told(
     )
     found = contents.where("n > 1").agg(F.max("place").alias("first")).collect()[0]["first"]
     if found is not None:
-        what = "two changes have one number in one transaction: it was numbered anew when sent"
-        remedy = "which of them are new cannot be told: cdc-assets rebuild"
+        what = "two changes have one number in one transaction: a redelivery renumbered it"
+        remedy = "it is unknown which of the two is new: cdc-assets rebuild"
         raise RejectedRecordError(what, where=_at(plan, found), remedy=remedy)
 
 

@@ -68,7 +68,7 @@ class CountedEvents:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What a batch changes of the table's rows.
+    """The changes of a batch to the table's rows.
 
     Attributes:
         missing: ``row n position ts``: rows that are added, and how often.
@@ -133,7 +133,7 @@ class CountedTable:
             may_repeat: whether the table may have counted an event already.
 
         Raises:
-            RejectedRecordError: if a repeat cannot be told from a second row like it.
+            RejectedRecordError: if a repeat cannot be distinguished from a second, equal row.
             TerminalError: see `require_whole_content`.
         """
         is_unique = order_of(self._plan.layout.scheme).is_unique
@@ -169,7 +169,7 @@ class CountedTable:
 
     @contextmanager
     def changed(self, counted: DataFrame, branch: Branch) -> Iterator[Changed]:
-        """Yields the missing rows and the places of surplus ones, to be used within the block.
+        """Yields the missing rows and the places of surplus rows, to be used within the block.
 
         Raises:
             MissingRowError: if a row to be deleted does not exist.
@@ -184,7 +184,7 @@ class CountedTable:
             yield Changed(net.where("n > 0"), gone)
 
     def write(self, changed: Changed, branch: Branch, properties: Mapping[str, str]) -> None:
-        """Adds rows, each as often as it is missing, and removes surplus ones."""
+        """Adds each missing row as often as needed, and removes surplus rows."""
         with self._steps.step("write rows", publishes=branch.publishes(properties)):
             branch.write(self._rows(changed.missing), properties, changed.gone)
 
@@ -199,7 +199,7 @@ class CountedTable:
         return found.select(*PLACE)
 
     def _found(self, surplus: DataFrame, due: int, branch: Branch) -> DataFrame:
-        """Returns place and ``row`` of the lake's surplus rows, the oldest of equal ones."""
+        """Returns place and ``row`` of the lake's surplus rows, the oldest of equal rows."""
         names = self._plan.schema.names
         table = branch.rows().select(
             *PLACE,
@@ -226,7 +226,7 @@ class CountedTable:
         return published.offsets if published else OffsetVector()
 
     def _require_told(self, repeats: DataFrame) -> None:
-        """Checks repeats: a copied row has its neighbours' position, and may equal one of them."""
+        """Fails on unclear repeats: copied rows share a position, and may be equal."""
         unclear = repeats.where("op = 'c' AND NOT is_numbered")
         found = unclear.agg(
             F.count(F.lit(1)).alias("n"), F.min(F.struct("partition", "offset")).alias("first")
@@ -235,19 +235,19 @@ class CountedTable:
             return
         what = (
             f"{found['n']} created row(s) have the position and the content of another one: "
-            "delivered twice, or copied twice, which cannot be told without a key"
+            "without a key, rows delivered twice cannot be distinguished from rows copied twice"
         )
         remedy = "set the connector's provide.transaction.metadata=true, or give the table a key"
         raise RejectedRecordError(what, where=self._at(found["first"]), remedy=remedy)
 
     def _require_same(self, both: DataFrame) -> None:
-        """Checks contents, as a connector that resumes in a transaction may renumber its events."""
+        """Fails if an event has two contents: connectors may renumber a resumed transaction."""
         contents, place = F.count_distinct("content").alias("n"), F.min("place").alias("place")
         differing = both.groupBy(*EVENT).agg(contents, place).where("n > 1")
         found = differing.agg(F.min("place").alias("first")).collect()[0]
         if found["first"] is not None:
-            what = "two events have one number in one transaction: it was numbered anew when sent"
-            remedy = "which of them count twice cannot be told: cdc-assets rebuild"
+            what = "two events have one number in one transaction: a redelivery renumbered it"
+            remedy = "it is unknown which of the two counts twice: cdc-assets rebuild"
             raise RejectedRecordError(what, where=self._at(found["first"]), remedy=remedy)
 
     def _missing(
@@ -269,7 +269,7 @@ class CountedTable:
 
 
 def _net(counted: DataFrame) -> DataFrame:
-    """Returns ``row n position ts``: by how much the number of each row changes, if it does."""
+    """Returns ``row n position ts``: the change of each row's count, other than 0."""
     added = counted.where("row IS NOT NULL").withColumn("n", F.lit(1))
     taken = counted.where("old_row IS NOT NULL").withColumn("row", F.col("old_row"))
     both = added.unionByName(taken.withColumn("n", F.lit(-1)))

@@ -29,7 +29,7 @@ class Refusals(Protocol):
     """A handler of the records that a batch cannot merge."""
 
     quarantined: int | None
-    """Number of the table's records in quarantine now; None if that has not changed."""
+    """Number of the table's records in quarantine now; None if the number has not changed."""
 
     def take(self, refused: DataFrame, steps: Steps) -> int:
         """Handles records (``partition offset reason``), at least one; returns their number.
@@ -40,7 +40,7 @@ class Refusals(Protocol):
         ...
 
     def missing(self, plan: BatchPlan) -> Missing | None:
-        """Returns what the table lacks once the batch is published; see `Carried.missing`."""
+        """Returns the records missing from the table after the batch; see `Carried.missing`."""
         ...
 
 
@@ -70,7 +70,7 @@ class Stopping:
         raise RejectedRecordError(what, where=where, remedy=remedy)
 
     def missing(self, plan: BatchPlan) -> Missing | None:
-        """Returns what the table lacks: of this batch nothing."""
+        """Returns the records missing from the table: none of this batch's."""
         return _lacking(plan, Missing())
 
     @property
@@ -127,16 +127,16 @@ class KeptApart:
         most = self._limits.max_records
         if self.quarantined <= most:
             return count
-        what = f"{self.quarantined} record(s) lie in quarantine, more than {most}"
+        what = f"{self.quarantined} record(s) are in quarantine, more than {most}"
         remedy = "look at them (cdc-assets quarantine list), or raise quarantine.max_records"
         raise RejectedRecordError(what, where=plan.where, remedy=remedy)
 
     def missing(self, plan: BatchPlan) -> Missing | None:
-        """Returns what the table lacks, with what was set aside."""
+        """Returns the records missing from the table, with this batch's quarantined ones."""
         return _lacking(plan, self._refused) if self._refused is not None else None
 
     def _note(self, refused: DataFrame) -> None:
-        """Notes the places of records, unless there are too many for a publish to tell."""
+        """Notes the coordinates of records, unless they are too many for a publish to list."""
         some = refused.select("partition", "offset").limit(MOST + 1).collect()
         if self._refused is not None and len(some) <= MOST:
             places = Missing(frozenset((each[0], each[1]) for each in some))
@@ -145,7 +145,7 @@ class KeptApart:
             self._refused = None
 
     def _held(self) -> int:
-        """Returns how many records of the table lie in quarantine once the batch is published."""
+        """Returns how many records of the table will be in quarantine after the batch's publish."""
         table = self._plan.entry.table
         kept = self._quarantine.kept(table, MOST + 1)
         if len(kept) > MOST:
@@ -154,7 +154,7 @@ class KeptApart:
 
 
 class Reported:
-    """A handler for records merged again out of quarantine, which keeps those refused again there.
+    """A handler for quarantined records that are merged again: records refused again stay.
 
     Attributes:
         found: coordinates and reasons of the refused ones.
@@ -203,7 +203,7 @@ class Reported:
         self.quarantined = len(self._left) + self._requeue.foreigners
 
     def missing(self, plan: BatchPlan) -> Missing | None:
-        """Returns what the table lacks, without what it has now or has had newer changes of."""
+        """Returns the missing records, without those now merged or overtaken by newer changes."""
         return self._left
 
     @property
@@ -212,7 +212,7 @@ class Reported:
 
 
 def _lacking(plan: BatchPlan, refused: Missing) -> Missing | None:
-    """Returns what a table lacks after a batch out of its log, of which it has refused some.
+    """Returns the records missing from a table after a batch from the log with refused records.
 
     What is merged once more does no harm, so a replay of the log takes nothing away.
     """
@@ -224,7 +224,7 @@ def _lacking(plan: BatchPlan, refused: Missing) -> Missing | None:
 
 @dataclass(frozen=True, slots=True)
 class Refusing:
-    """Hands a batch's records to the handler of those that cannot be merged.
+    """Passes a batch's records that cannot be merged to their handler.
 
     Attributes:
         refusals: the handler.
@@ -235,7 +235,7 @@ class Refusing:
     steps: Steps
 
     def rejected(self, this: Pass) -> Pass:
-        """Refuses rejected records, and those of guards; returns the pass with their number.
+        """Refuses records rejected by decoding or by guards; returns the pass with their number.
 
         Raises:
             RejectedRecordError: if the table must stop.
@@ -274,6 +274,6 @@ class Refusing:
             return refused.isEmpty()
 
     def settle(self, applied: Callable[[], DataFrame]) -> None:
-        """Finds out the outcome of each record out of the quarantine, as these are few."""
+        """Determines the outcome of each record from quarantine; these are few."""
         if isinstance(self.refusals, Reported):
             self.refusals.settle(applied(), self.steps)

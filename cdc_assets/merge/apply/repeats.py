@@ -1,4 +1,4 @@
-"""Finds the changes that a history lacks; its versions record which made and ended them."""
+"""Finds changes missing from a history, whose versions record the changes at both their ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ENDED: Final = (sql.END_EVENT, sql.END_TOPIC, sql.END_PARTITION, sql.END_OFFSET
 
 @dataclass(frozen=True, slots=True)
 class EndsKnown:
-    """The remembered ends that ended nothing: truncates, and deletes of the batch's keys."""
+    """Remembered truncates, and deletes of the batch's keys, that ended no version."""
 
     truncates: tuple[Emptied, ...] = ()
     lone: DataFrame | None = None
@@ -44,7 +44,7 @@ class Repeats:
     Args:
         spark: the session.
         plan: of the batch.
-        ends: the deletes and truncates remembered beside the table.
+        ends: the remembered deletes and truncates, in the side table.
     """
 
     def __init__(self, spark: SparkSession, plan: BatchPlan, ends: Ends) -> None:
@@ -54,7 +54,7 @@ class Repeats:
         self._telling = Telling.of(plan)
 
     def ends_known(self, folded: Folded) -> EndsKnown:
-        """Returns all truncates remembered beside the table, and deletes of the batch's keys."""
+        """Returns all remembered truncates, and the remembered deletes of the batch's keys."""
         truncates, published = self._ends.truncates(), self._plan.published
         if published is None or not published.carried.max_tombstone:
             return EndsKnown(truncates)
@@ -63,7 +63,7 @@ class Repeats:
         return EndsKnown(truncates, None if lone is None else pinned(lone))
 
     def new(self, folded: Folded, ends: EndsKnown, table: DataFrame, *, is_late: bool) -> DataFrame:
-        """Returns the changes that the table lacks, each once; checkpointed.
+        """Returns the changes that the table does not have yet, each once; checkpointed.
 
         Args:
             folded: of the batch.
@@ -72,7 +72,7 @@ class Repeats:
             is_late: whether the table may have any of the changes.
 
         Raises:
-            RejectedRecordError: if a change that came twice cannot be told from two.
+            RejectedRecordError: if a redelivered change cannot be distinguished from two changes.
         """
         changes = first_deliveries(folded.frame)
         told, once, _ = changes
@@ -106,7 +106,7 @@ class Repeats:
         return told.select(F.expr(TOLD).alias("told"), "event", place).distinct()
 
     def _bounds(self, folded: Folded) -> tuple[tuple[Expression, Expression], bool]:
-        """Returns bounds of the events, and whether rows of snapshots are among them.
+        """Returns bounds of the events, and whether the events include rows of snapshots.
 
         Files with no event within the bounds are skipped by their statistics.
         """

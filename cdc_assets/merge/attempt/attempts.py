@@ -150,8 +150,8 @@ class Attempts:
     def plan(self, request: Request) -> BatchPlan | None:
         """Returns the plan alone; None if there is nothing to merge. Changes nothing.
 
-        A snapshot or a restart in the batch gives positions that only its execution finds out:
-        whether a row would lose a value is told here by those known before.
+        A snapshot or a restart in the batch gives positions that only its execution determines:
+        here, lost values of rows are detected by the positions known before.
 
         Raises:
             CdcError: if the table would stop before anything is written.
@@ -170,7 +170,7 @@ class Attempts:
     def told(
         self, entry: TableEntry, ranges: tuple[OffsetRange, ...], run_id: str
     ) -> tuple[DataFrame, tuple[str, ...]]:
-        """Returns the decoded changes in ranges that were merged before. Changes nothing.
+        """Returns the decoded changes in already merged ranges. Changes nothing.
 
         Args:
             entry: the table.
@@ -190,7 +190,7 @@ class Attempts:
         return decoder.decode({}), decoder.unset_able
 
     def _told_of(self, request: Request, pending: Pending) -> tuple[BatchPlan, BatchDecoder]:
-        """Returns the complete plan, by the statements among the records: as a batch finds them."""
+        """Returns the plan completed by the statements among the records, as in a batch."""
         records = self._records.own(pending.plan, pending.plan.ranges)
         try:
             found = self._completion.of(request, pending.plan, records)
@@ -214,7 +214,7 @@ class Attempts:
     # ── what goes with tries ─────────────────────────────────────────────────────────────
 
     def upkeep(self, entry: TableEntry) -> Upkeep:
-        """Returns the upkeep of the lake table that a table is merged into."""
+        """Returns the upkeep of a table's lake table."""
         means = self._means
         return Upkeep(means.config, [entry], means.connections.lake, self.session, means.clock)
 
@@ -224,7 +224,7 @@ class Attempts:
 
 
 def _may_grow(request: Request, pending: Pending | Waiting | None) -> bool:
-    """Returns whether a longer batch may hold more than the one that was tried.
+    """Whether a longer batch may hold more than the batch that was tried.
 
     Two tries with the same ranges do not show that none does: a transaction may be larger than
     eight limits. But a limit holds at least one offset, so as many as are unread hold all.
@@ -282,10 +282,11 @@ class PreparedSession:
 
     @contextmanager
     def for_few(self) -> Iterator[None]:
-        """Has Spark run the steps of statements on few records one by one during the block.
+        """Makes Spark run the steps of statements on few records one by one during the block.
 
-        It would fuse them into one method, written anew for each statement, and then often find
-        that it is too large. Of a batch of 100 records that is a sixth, in time and in CPU time.
+        Spark would fuse these steps into one method, generate its code again for each statement,
+        and then often find the method too large. This takes a sixth of the time and of the CPU time
+        of a batch of 100 records.
         """
         self._fuses = False
         try:

@@ -1,4 +1,4 @@
-"""Tries batches of records in the log: new ones, and those that were merged before.
+"""Tries batches of records in the log: new batches, and replays of merged ones.
 
 Decides what becomes of a batch's records that cannot be merged.
 
@@ -42,7 +42,7 @@ from cdc_assets.schema.ddl import Ddl
 
 
 class FromLog:
-    """A maker of tries of batches out of the log. A table's next batch goes on where it ended.
+    """A maker of tries of batches from the log. A table's next batch starts at the last one's end.
 
     Args:
         means: of the tries.
@@ -160,13 +160,13 @@ class FromLog:
         return Merged(merged.result(work.window, self._means.clock))
 
     def _after(self, plan: BatchPlan) -> TableState | None:
-        """Returns the table's state after a batch; kept for the next one, if a publish left it."""
+        """Returns the table's state after a batch, and keeps a published one for the next batch."""
         lake, of = self._means.connections.lake, (plan.entry.target, plan.entry.shard_value)
         self._left = lake.after_publish(*of)
         return self._left or lake.state(*of)
 
     def told(self, request: Request, plan: BatchPlan, records: DataFrame) -> tuple[Coordinate, ...]:
-        """Returns the coordinates of statements that were not read yet.
+        """Returns the coordinates of statements that have not been read yet.
 
         Args:
             request: of this try.
@@ -183,7 +183,7 @@ class FromLog:
 
 
 def refusals_of(means: AttemptContext, plan: BatchPlan, raw: Callable[[], DataFrame]) -> Refusals:
-    """Returns the handler of these records: it stops the table, or keeps them in quarantine.
+    """Returns the handler of rejected records: it stops the table, or quarantines the records.
 
     Args:
         means: of the tries.
@@ -198,7 +198,7 @@ def refusals_of(means: AttemptContext, plan: BatchPlan, raw: Callable[[], DataFr
 
 
 def _withholds(means: AttemptContext, entry: TableEntry) -> bool:
-    """Returns whether quarantine, which keeps whole records, may show what must not be seen.
+    """Whether quarantine, which keeps whole records, could expose values that must stay hidden.
 
     In a topic of many tables the table of a broken record is unknown.
     """

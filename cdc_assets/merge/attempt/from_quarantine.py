@@ -1,6 +1,6 @@
-"""Tries records in quarantine again, from the bytes that are kept there.
+"""Tries quarantined records again, from the bytes in the quarantine.
 
-Publishes how many records of a table lie in quarantine, where nothing else is published.
+If no rows are published, publishes the table's number of records in quarantine alone.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class FromQuarantine:
     executions: Executions
 
     def tried(self, request: Request, work: Quarantined, watch: Watch) -> Outcome:
-        """Merges records, removes from the quarantine those that need not stay, and says which.
+        """Merges quarantined records, removes those that need not stay, and returns the outcomes.
 
         Args:
             request: of this try.
@@ -93,7 +93,7 @@ class FromQuarantine:
         requeue: Requeue,
         watch: Watch,
     ) -> QuarantineReplay | Replan:
-        """Publishes what can be merged, with the number of records that are left."""
+        """Publishes the mergeable records' rows, with the number of records that remain."""
         plan, entry = pending.plan, request.entry
         outcome = QuarantineReplay(
             entry.table,
@@ -125,7 +125,7 @@ class FromQuarantine:
         )
 
     def _recounted(self, plan: BatchPlan, requeue: Requeue) -> None:
-        """Publishes the number of records alone, which differs once some were deleted there."""
+        """Publishes the number of records alone, which changes when records are deleted."""
         means = self.means
         lake, now = means.connections.lake, means.clock()
         publish_count(means.session, means.catalog, lake, plan, requeue, now)

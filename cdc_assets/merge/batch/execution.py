@@ -79,7 +79,7 @@ class BatchExecution:
         deadlines: of the steps.
         seconds_to_publish: duration of the table's previous last append and publish: the snapshot
             records when changes become visible, and is written before.
-        steps: seconds per step, filled as the work goes on.
+        steps: seconds per step, filled during the work.
     """
 
     spark: SparkSession
@@ -181,7 +181,7 @@ class BatchExecution:
 
 
 INTERPRETED: Final = 1_000
-"""Of up to this many records Spark evaluates the fold without writing code for it."""
+"""Most records for which Spark evaluates the fold without generating code."""
 PINNED_VALUES: Final = 100_000
 """Up to this many values (records times columns) are kept by a checkpoint: some five megabytes.
 A session's last few are not collected at once, as Spark Connect remembers the last 16 plans."""
@@ -246,6 +246,6 @@ class BatchReader:
 
 
 def _is_small(plan: BatchPlan) -> bool:
-    """Returns whether a batch's fold is kept by a checkpoint, according to its largest size."""
+    """Whether a batch is small enough, by its largest size, to checkpoint its fold."""
     values = sum(each.length for each in plan.ranges) * len(plan.schema.columns)
     return is_one_task(plan.ranges) and values <= PINNED_VALUES

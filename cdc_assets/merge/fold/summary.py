@@ -18,7 +18,7 @@ Figures = TypeVar("Figures")
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The newest change of each key of a part of a batch, and figures about them.
+    """The newest change of each key of a part of a batch, with figures about these changes.
 
     Attributes:
         frame: the changes, cached.
@@ -45,7 +45,7 @@ class Folded:
 
 
 class Summary:
-    """Counts folded changes while they are computed: a query would be a statement of its own."""
+    """Counts folded changes while Spark computes them, as a query would be another statement."""
 
     def __init__(self) -> None:
         self._observed = Observed("folded")
@@ -58,7 +58,7 @@ class Summary:
         return self._observed.attach(newest, "fold", {}, *parts)
 
     def told(self, frame: DataFrame, read: DataFrame) -> Folded | None:
-        """Returns the changes with their figures; None if Spark has not told them.
+        """Returns the changes with their figures; None if Spark has not reported the figures.
 
         Args:
             frame: the changes.
@@ -76,20 +76,20 @@ def summarized(frame: DataFrame, where: str) -> Folded:
         where: of their batch, for errors.
 
     Raises:
-        TransientError: if Spark does not tell them.
+        TransientError: if Spark does not report the figures.
     """
     summary = Summary()
     return require_told(summary.told(frame, read_through(summary.attach(frame))), where)
 
 
 def require_told(figures: Figures | None, where: str) -> Figures:
-    """Returns figures that Spark has told.
+    """Returns the figures that Spark has reported.
 
     Raises:
-        TransientError: if it has not.
+        TransientError: if Spark has not reported them.
     """
     if figures is None:
-        what = "Spark has read this batch and has not told its figures"
+        what = "Spark has read this batch and has not reported its figures"
         raise TransientError(
             what, where=where, remedy="nothing was published; the next try merges it"
         )
@@ -97,7 +97,7 @@ def require_told(figures: Figures | None, where: str) -> Figures:
 
 
 def read_through(frame: DataFrame) -> DataFrame:
-    """Has Spark compute all rows, and tell what is counted of them; returns what was executed."""
+    """Makes Spark compute all rows and report their figures; returns the executed frame."""
     query = frame.agg(F.count(F.lit(1)))
     query.collect()
     return query

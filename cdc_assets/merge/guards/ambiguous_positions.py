@@ -1,4 +1,4 @@
-"""Finds changes of which one place in the source's log does not tell the order.
+"""Finds changes that share a place in the source's log, so that their order is unknown.
 
 MySQL gives the events in a compressed transaction (``binlog_transaction_compression``) no places of
 their own. Debezium's changes of all of them then have the transaction's, and rows that count from 0
@@ -44,7 +44,7 @@ _REMEDY: Final = (
 
 
 class SharedPlaces(Guard):
-    """Stops a table whose changes seem to be sent again, and are others at the same place."""
+    """Stops a table for which seeming redeliveries are different changes at the same place."""
 
     case = "changes may share a place in the binlog"
 
@@ -62,7 +62,7 @@ class SharedPlaces(Guard):
 
 
 def require_places_of_their_own(changes: DataFrame, plan: BatchPlan) -> None:
-    """Checks that the places of a batch's changes tell their order.
+    """Fails if changes of a batch share a place, so that their order is unknown.
 
     Args:
         changes: of rows, of a table with a key.
@@ -77,14 +77,14 @@ def require_places_of_their_own(changes: DataFrame, plan: BatchPlan) -> None:
         return
     what = (
         "different changes have one place in the binlog, as those of a compressed transaction do "
-        "(binlog_transaction_compression): which are newer cannot be told"
+        "(binlog_transaction_compression): it is unknown which are newer"
     )
     where = f"table={plan.entry.table} {Coordinate(plan.entry.topic, *first)}"
     raise TerminalError(what, where=where, remedy=_REMEDY)
 
 
 def _merged(plan: BatchPlan) -> dict[int, str]:
-    """Returns by partition the highest position merged; none where not all before it was read."""
+    """Returns by partition the highest position merged; none if earlier records are unread."""
     known = [each.partition for each in plan.ranges if plan.published or not each.start]
     return plan.applied_before(known)
 
@@ -131,7 +131,7 @@ def not_in_order(
 
 
 def _above(numbers: tuple[str, ...], merged: Mapping[int, str]) -> Expression:
-    """Returns whether a place is above all that was merged of its partition; NULL if unknown.
+    """Whether a place is above all merged places of its partition; NULL if unknown.
 
     A merged position has the offset after the numbers compared: its own place is not above it.
     """

@@ -25,7 +25,7 @@ from cdc_assets.merge.plan.plan import BatchPlan
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the guards of one batch work with.
+    """The shared objects with which the guards of one batch work.
 
     Attributes:
         batch: as its execution begins.
@@ -45,7 +45,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Refold:
-    """The batch is folded again, under this plan: its changes have other positions now.
+    """A verdict to fold the batch again, under this plan, which gives its changes other positions.
 
     What was learned by the old positions does not count any more.
     """
@@ -61,7 +61,7 @@ class Guard:
     """
 
     case: ClassVar[str]
-    """Why a batch is read once more, of a guard for which it may be."""
+    """The reason for which a guard may read a batch once more."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -69,7 +69,7 @@ class Guard:
 
     @contextmanager
     def look(self, step: str) -> Iterator[None]:
-        """Measures a step that reads the batch's records once more, and notes why."""
+        """Measures a step that reads the batch's records once more, and notes the reason."""
         self.means.steps.note(self.case)
         with self.means.steps.step(step):
             yield
@@ -82,19 +82,19 @@ class Guard:
         """
 
     def watch(self, batch: PlannedBatch, watched: Watched) -> Watched:
-        """Adds what the guard wants counted in the pass that decodes and folds the batch."""
+        """Adds the figures that the guard needs from the pass that decodes and folds the batch."""
         return watched
 
     def aggregates(self, batch: PlannedBatch) -> Mapping[str, Expression]:
-        """Returns what the guard wants to know of all changes of a key, by columns of the fold."""
+        """Returns the aggregates over all changes of a key that the guard needs, by column."""
         return {}
 
     def judge(self, this: Pass) -> Pass | Refold | Replan:
         """Judges a pass over the batch, before the table is changed.
 
         Returns:
-            The pass, possibly with a completed plan, to go on; `Refold` to fold it again; a fact
-            that the plan did not know, to plan it again.
+            The pass, possibly with a completed plan, to proceed; `Refold` to fold the batch again;
+            a fact unknown to the plan, to plan the batch again.
 
         Raises:
             CdcError: if the table must stop.
@@ -102,14 +102,14 @@ class Guard:
         return this
 
     def learn(self, this: Pass, known: Knowledge) -> Knowledge:
-        """Adds what a pass shows that the fold needs to know; the same object if that is nothing.
+        """Adds a pass's facts that the fold needs; returns the same object without such facts.
 
-        The table has the columns of the plan by now. If a guard has learned anything, the batch is
+        The table has the columns of the plan by now. If a guard has learned a fact, the batch is
         folded once more.
 
         Args:
-            this: the first pass that all guards have let go on.
-            known: what the guards before this one have learned.
+            this: the first pass with which all guards let the batch proceed.
+            known: the facts that earlier guards have learned.
         """
         return known
 
@@ -122,7 +122,7 @@ class Guard:
         return last
 
     def carry(self, carried: Carried, last: Pass) -> Carried:
-        """Adds what the guard must know of this batch when it sees the next one.
+        """Adds the facts about this batch that the guard needs for the next batch.
 
         Args:
             carried: state of the table after the batch, with its highest positions.

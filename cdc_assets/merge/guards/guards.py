@@ -48,7 +48,7 @@ GUARDS: Final[Sequence[type[Guard]]] = (
     ScatteredKeys,
     SharedPlaces,
 )
-"""In the order in which they are asked, whose reasons are in docs/guards.md."""
+"""The guards in the order in which they judge; docs/guards.md has the reasons for this order."""
 
 
 class Guards:
@@ -67,14 +67,14 @@ class Guards:
             guard.require(batch)
 
     def watched(self, batch: PlannedBatch) -> Watched:
-        """Returns what is counted in the pass over a batch beside the usual figures."""
+        """Returns the guards' figures of a batch's pass, in addition to the usual ones."""
         watched = Watched(others=batch.decoder.format.has_many_tables)
         for guard in self._all:
             watched = guard.watch(batch, watched)
         return watched
 
     def aggregates(self, batch: PlannedBatch) -> dict[str, Expression]:
-        """Returns the columns of the fold that are about all changes of a key."""
+        """Returns the guards' aggregates over all changes of a key, as columns of the fold."""
         return {
             name: each
             for guard in self._all
@@ -82,7 +82,7 @@ class Guards:
         }  # fmt: skip
 
     def judged(self, this: Pass) -> Pass | Refold | Replan:
-        """Has each guard judge a pass, up to the first that does not go on."""
+        """Returns the guards' verdict on a pass: the first other than to proceed, or the pass."""
         for guard in self._all:
             verdict = guard.judge(this)
             if isinstance(verdict, Refold):
@@ -93,7 +93,7 @@ class Guards:
         return this
 
     def learned(self, this: Pass) -> Knowledge:
-        """Returns what a pass shows; the pass's own knowledge if it shows nothing new."""
+        """Returns the guards' knowledge after a pass; the same object without new facts."""
         known = this.knowledge
         for guard in self._all:
             before, known = known, guard.learn(this, known)
@@ -108,7 +108,7 @@ class Guards:
         return last
 
     def carried(self, carried: Carried, last: Pass) -> Carried:
-        """Adds what guards have to know of the batch when they see the next one."""
+        """Adds the facts about the batch that guards need for the next batch."""
         for guard in self._all:
             carried = guard.carry(carried, last)
         return carried

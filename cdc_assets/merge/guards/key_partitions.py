@@ -1,18 +1,18 @@
 """Proves that a key's changes are in one partition: partitions may have been added before.
 
-Kafka does not record when partitions were added. A topic that went from one to two before its table
-was begun, or built anew, may hold a key's older changes in one partition and its newer ones in the
-other, and a batch that does not take all of the log leaves some of the older ones unread.
+Kafka does not record when partitions were added. If a topic grew from one to two partitions before
+its table was begun or rebuilt, one partition may hold a key's older changes and the other its newer
+ones. A batch that does not take all of the log then leaves some older changes unread.
 
-1. From a table's first batch on, the ends that the log had then are carried: ``settles_at``. Until
-   they are reached, a batch is compared with the highest position of all partitions.
-2. The publish that reaches them carries the highest position applied: ``settled_at``. Changes that
-   follow in the log were produced after the table was begun, with the partitions that it was begun
-   with; those that are sent again are not above it. From then on a batch above it is compared with
-   the highest position of its own partition.
-
-3. A batch whose records' keys have another schema than before unsettles the table: their bytes are
-   others, and so are their partitions. Steps 1 and 2 begin again with what the log holds then.
+1. From a table's first batch on, each publish stores the ends that the log had at the first batch:
+   ``settles_at``. Until these are reached, a batch is compared with the highest position of all
+   partitions.
+2. The publish that reaches these ends stores the highest position applied: ``settled_at``. Later
+   records were produced after the table was begun, with the same partitions; redelivered changes
+   among them are not above ``settled_at``. From then on a batch above ``settled_at`` is compared
+   with the highest position of its own partition.
+3. A batch whose records' keys have another schema than before unsettles the table: the keys have
+   other bytes, and so other partitions. Steps 1 and 2 start again with the log's ends at that time.
 
 Not proven: that all producers knew of partitions that were added minutes before the beginning
 (``metadata.max.age.ms``, five minutes by default). Partitions that are added later are another
@@ -31,15 +31,15 @@ from cdc_assets.merge.plan.plan import BatchPlan
 
 
 class Settling(Guard):
-    """Carries from which position on a key's changes are known to be in one partition."""
+    """Stores the position from which on a key's changes are known to be in one partition."""
 
     def carry(self, carried: Carried, last: Pass) -> Carried:
-        """Adds whether all that the table began with is merged; see `settled`."""
+        """Adds whether the log's first ends are reached; see `settled`."""
         return settled(carried, last.plan, frozenset(last.figures.signs["key_schemas"]))
 
 
 def settled(carried: Carried, plan: BatchPlan, key_schemas: frozenset[int]) -> Carried:
-    """Returns the state of a table after a batch, settled if all that it began with is merged.
+    """Returns a table's state after a batch; settled if the log's first ends are reached.
 
     Args:
         carried: after the batch, with its highest positions.

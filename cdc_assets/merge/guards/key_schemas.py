@@ -1,4 +1,4 @@
-"""Keys that have another schema than before: producers choose partitions by their bytes."""
+"""Detects keys with another schema than before: producers choose partitions by keys' bytes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class KeySchemas(Guard):
     """Watches the schemas of keys; stops a table ordered by offsets alone whose keys change."""
 
     def require(self, batch: PlannedBatch) -> None:
-        """Checks what the plan shows; see `require_same_keys`."""
+        """Checks the plan's key columns; see `require_same_keys`."""
         require_same_keys(batch.plan, batch.decoder.format.key_bytes(batch.plan.layout))
 
     def watch(self, batch: PlannedBatch, watched: Watched) -> Watched:
-        """Has the schemas of keys counted, where other ones would have moved them."""
+        """Counts the schemas of keys, where another schema would have moved keys."""
         plan = batch.plan
         may_move = plan.partitions > 1 and plan.layout.keyed and bool(plan.schema.key)
         return replace(watched, key_schemas=may_move and batch.decoder.tells_key_schema)
 
     def settle(self, last: Pass) -> Pass:
-        """Completes the plan by the schemas of its records' keys, and checks what they show.
+        """Completes the plan by the schemas of its records' keys, and checks the keys' bytes.
 
         Raises:
             MovedKeysError: see `require_same_keys`.
@@ -47,10 +47,10 @@ def with_keys_of(plan: BatchPlan, schemas: frozenset[int]) -> BatchPlan:
 
 
 def require_same_keys(plan: BatchPlan, content: KeyBytes) -> None:
-    """Checks that a table ordered by offsets alone has keys of the same bytes as when it began.
+    """Fails if a table ordered by offsets alone has other key bytes than at its beginning.
 
-    Producers hash them: a key whose column has another name or type lies in another partition, with
-    offsets that may be lower than those of its older changes.
+    Producers hash these bytes: a key whose column has another name or type is in another partition,
+    with offsets that may be lower than the offsets of its older changes.
 
     Args:
         plan: of a batch.

@@ -1,4 +1,4 @@
-"""Finds values that rows would lose to newer records that lack their column, or do not get.
+"""Finds values that rows would lose to newer records without their column, or would not get.
 
 The fold itself looks for them, as it brings all changes of a key together anyway: a separate look
 would read the batch once more. See `cdc_assets.merge.intake.absent` for the reason.
@@ -39,13 +39,13 @@ class LostValues(Guard):
     case = "records lack a column of which rows may have values"
 
     def aggregates(self, batch: PlannedBatch) -> Mapping[str, Expression]:
-        """Returns where each key's columns in doubt are lacking, and where they are held."""
+        """Returns where each key's doubtful columns are missing, and where they have values."""
         if not _is_folded(batch.plan):
             return {}
         return held_and_lacking(batch.decoder.doubt, batch.plan.numbers)
 
     def judge(self, this: Pass) -> Pass:
-        """Checks a batch before the table is changed, if its positions can be told by then.
+        """Checks a batch before the table is changed, if its positions are final by then.
 
         Raises:
             TerminalError: if a value would be lost.
@@ -53,7 +53,7 @@ class LostValues(Guard):
         return this if this.may_rise else self.settle(this)
 
     def settle(self, last: Pass) -> Pass:
-        """Checks a batch, unless that is done, and returns the pass without doubt.
+        """Checks a batch not checked yet, and returns the pass without doubt.
 
         Raises:
             TerminalError: if a value would be lost.
@@ -73,7 +73,7 @@ class LostValues(Guard):
 
 
 def _is_folded(plan: BatchPlan) -> bool:
-    """Returns whether the pass folds a batch to one change of each key."""
+    """Whether the pass folds a batch to one change of each key."""
     return plan.mode is not Mode.HISTORY
 
 
@@ -103,7 +103,7 @@ def held_and_lacking(doubt: Doubt | None, numbers: tuple[str, ...]) -> dict[str,
 def require_none_lost(
     spark: SparkSession, catalog: str, plan: BatchPlan, doubt: Doubt, folded: DataFrame
 ) -> None:
-    """Checks that no row loses a value.
+    """Fails if a row would lose a value.
 
     Args:
         spark: the session.
@@ -152,7 +152,7 @@ def require_none_lost(
 
 
 def _require_whole(plan: BatchPlan, doubt: Doubt, suspects: DataFrame, rows: DataFrame) -> None:
-    """Checks that no record lacks a column of which an older one, of any row, has a value.
+    """Fails if a column is missing from a record, but has a value in an older one of any row.
 
     Args:
         plan: of the batch.
@@ -179,7 +179,7 @@ def _require_whole(plan: BatchPlan, doubt: Doubt, suspects: DataFrame, rows: Dat
 def look_through(
     spark: SparkSession, catalog: str, decoder: BatchDecoder, knowledge: Knowledge
 ) -> None:
-    """Does the same for a batch that is not folded otherwise; reads it if there is a doubt.
+    """Checks a batch whose pass does not fold it; reads the batch only if there is a doubt.
 
     Args:
         spark: the session.
@@ -223,12 +223,12 @@ def _lacked(index: int) -> Expression:
 
 
 def _may_be_in_lake(column: Column, plan: BatchPlan) -> bool:
-    """Returns whether rows of the lake may have values of their own in the column."""
+    """Whether rows of the lake may have values of their own in the column."""
     return column not in plan.unfilled and plan.name_at_head(column.name) is not None
 
 
 def _is_held(value: Expression, column: Column) -> Expression:
-    """Returns whether the value differs from that of rows older than the column."""
+    """Whether the value differs from the value of rows older than the column."""
     if column.existing is None:
         return value.isNotNull()
     return ~value.eqNullSafe(existing_value(column))

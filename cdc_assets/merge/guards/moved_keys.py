@@ -1,4 +1,4 @@
-"""Keys that moved between partitions: older changes of theirs may be unread in another one.
+"""Detects keys that moved between partitions: another partition may have older, unread changes.
 
 They move where partitions are added, where a column of the key is renamed or retyped, and where the
 key's schema becomes another one: producers hash the key's bytes.
@@ -18,10 +18,10 @@ from cdc_assets.merge.plan.table_steps import DescribeColumns, RenameColumn, Wid
 
 
 class MovedKeys(Guard):
-    """Has a batch wait that would leave older changes of a moved key to a later one."""
+    """Makes a batch wait that would leave older changes of a moved key to a later batch."""
 
     def require(self, batch: PlannedBatch) -> None:
-        """Checks that no older change of a key that moves in the batch is left for a later one.
+        """Fails if older changes of a key that moves in the batch are left for a later batch.
 
         Raises:
             CutShortError: if one may be.
@@ -35,11 +35,11 @@ class MovedKeys(Guard):
     def settle(self, last: Pass) -> Pass:
         """Checks that no partial image is completed from a row with older changes unread.
 
-        Keys may go on moving after the batch that notices it: a producer learns of added partitions
-        up to minutes later, a catalog shows a rename before the connector comes to it.
+        Keys may still move after the batch that notices a move: a producer learns of added
+        partitions up to minutes later, a catalog shows a rename before the connector reaches it.
 
         Raises:
-            CutShortError: if one may be.
+            CutShortError: if an image may be.
         """
         plan = last.plan
         may_miss = plan.is_limited and not plan.replay and plan.mode is not Mode.CHANGELOG
@@ -60,7 +60,7 @@ class MovedKeys(Guard):
 
 
 def moves_keys(plan: BatchPlan) -> bool:
-    """Returns whether keys have moved between partitions since the newest publish.
+    """Whether keys have moved between partitions since the newest publish.
 
     A batch that finds a column of the key renamed or retyped may hold a change of which an older
     one is unread in another partition, and one that leaves a large value alone would take it from

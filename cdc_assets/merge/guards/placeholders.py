@@ -1,12 +1,12 @@
-"""Completes creates of changed keys that left large values alone.
+"""Completes creates of changed keys whose update did not change large values.
 
-A changed key is a delete of the old key and a create of the new one, of one event. A large
-value that the update left alone is not logged: the create then holds the placeholder, and the
-value is that of the row of the old key. In any other create the same text is data.
+A changed key is a delete of the old key and a create of the new key, of one event. A large value
+that the update did not change is not logged: the create then holds the placeholder, and the value
+is in the row of the old key. In any other create the same text is data.
 
-A *move* is identified by what all deliveries of its event share (`Order.event_at`): not by the
-Kafka offset, nor by the last commit, which a connector made anew does not know, nor by a read
-floor, which the two may have different ones of in their partitions.
+A *move* is identified by the numbers that all deliveries of its event share (`Order.event_at`):
+not by the Kafka offset, nor by the last commit, which a recreated connector does not know, nor by
+the read floor, which may differ between the partitions of the delete and the create.
 
 The delete and the create may come in different batches. A create with a placeholder whose delete
 is not in the batch may hold text of the user's, or leave alone a value whose row is gone. The
@@ -75,7 +75,7 @@ class Placeholders(Guard):
         return known.amended(amend)
 
     def carry(self, carried: Carried, last: Pass) -> Carried:
-        """Notes that a table that is read beside another one had such creates: they are checked."""
+        """Notes that a shadow table read from the source had such creates, to be checked."""
         beside = carried.beside
         if beside is None:
             return carried

@@ -23,7 +23,7 @@ class ScatteredKeys(Guard):
     case = "only offsets order changes: keys must stay in their partition"
 
     def settle(self, last: Pass) -> Pass:
-        """Checks that keys stay in their partition: in each batch those of its changes.
+        """Fails if a key of the batch's changes is in two partitions.
 
         Before the first batch the own keys of all records are checked, as batches of a first load
         may end anywhere, and the log is complete only before them.
@@ -44,7 +44,7 @@ class ScatteredKeys(Guard):
 
 
 def require_gathered(records: DataFrame, key: Expression, plan: BatchPlan) -> None:
-    """Checks that the records of each key are in one partition.
+    """Fails if the records of a key are in two partitions.
 
     Args:
         records: with ``partition`` and ``offset``.
@@ -64,8 +64,8 @@ def require_gathered(records: DataFrame, key: Expression, plan: BatchPlan) -> No
     topic = plan.entry.topic
     one, other = Coordinate(topic, *found["lowest"]), Coordinate(topic, *found["highest"])
     what = (
-        "changes of one key lie in two partitions, and are ordered by Kafka's offsets alone: "
-        "which are newer cannot be told"
+        "changes of one key are in two partitions, and are ordered by Kafka's offsets alone: it "
+        "is unknown which are newer"
     )
     where = f"table={plan.entry.table} {one} and partition={other.partition} offset={other.offset}"
     raise MovedKeysError(what, where=where, remedy=REMEDY)

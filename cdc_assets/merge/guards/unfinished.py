@@ -1,4 +1,4 @@
-"""Transactions, and deliveries of them, whose rest may follow the end of the batch."""
+"""Detects transactions, and redeliveries, whose rest may follow the end of the batch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from cdc_assets.merge.guards.guard import Guard
 
 
 class UnfinishedTransactions(Guard):
-    """Has a batch wait whose newest changes may be of a transaction that goes on behind it."""
+    """Makes a batch wait whose newest changes may be of a transaction that continues after it."""
 
     def settle(self, last: Pass) -> Pass:
         """Checks for redelivery, if more than a tombstone follows a partition's newest change.

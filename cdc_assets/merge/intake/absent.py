@@ -1,17 +1,18 @@
-"""Decides about columns that records lack, so that none is silently overwritten with NULL.
+"""Decides about columns missing from records, so that none is silently overwritten with NULL.
 
-A record's row image holds every column that the source publishes, so an absent one was dropped,
+A record's row image holds every column that the source publishes, so an absent column was dropped,
 is not published (any more), or was added later than the record. Only the last is harmless, and
-only the first is what the source did. In this order:
+only the first changes the source's rows. In this order:
 
 1. dropped, according to the database's catalog, or named under ``absent_columns``: marked in the
    table's schema; its values are emptied in the rows that change from now on;
 2. in the catalog, but not published: the table stops;
 3. otherwise in doubt until the batch is folded: the table stops if a row would lose a value to a
-   newer record without the column (`cdc_assets.merge.guards.lost_values`). Records from before a
-   column was added overwrite none. Where a statement or the catalog would have told that the column
-   was dropped, it also stops at a record of any row newer than one with a value of the column:
-   that record does not hold its row, and merging it would store NULL for what the source has.
+   newer record without the column (`cdc_assets.merge.guards.lost_values`). Records from before the
+   column's addition overwrite no value. Where a statement or the catalog would have shown a drop of
+   the column, the table also stops at a record without the column that is newer than a record of
+   any row with a value for it: the newer record is not a whole row, and merging it would store NULL
+   in place of the source's value.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class AbsentColumns:
     tables: LakeTables
 
     def settled(self, plan: BatchPlan, names: Sequence[str]) -> tuple[TableSchema, Doubt | None]:
-        """Returns the table's schema with what is now known of these columns, and the doubt left.
+        """Returns the table's schema with the facts about these columns, and the remaining doubt.
 
         Args:
             plan: of the batch whose records lack them.
@@ -74,10 +75,10 @@ class AbsentColumns:
 
 def _not_published(plan: BatchPlan, columns: dict[str, str]) -> TerminalError:
     told = "; ".join(f"column {name}: {why}" for name, why in columns.items())
-    what = f"records lack what the table has: {told}"
+    what = f"columns of the table are missing from records: {told}"
     remedy = (
-        "build the table anew, which leaves the column out, or has it if it is published by then "
-        "(ALTER PUBLICATION … SET (publish_generated_columns = stored), or the column list); or "
+        "rebuild the table, which omits the column unless it is published by then (ALTER "
+        "PUBLICATION … SET (publish_generated_columns = stored), or the column list); or "
         f"{ACCEPT}"
     )
     return TerminalError(what, where=plan.where, remedy=remedy)

@@ -122,7 +122,7 @@ class TypeSource:
             require_in_one_partition(entry, samples, table, partitions)
 
     def _numbered(self, entry: TableEntry, schema: TableSchema) -> TableSchema:
-        """Adds to a new table's columns what the catalog knows for certain about older rows."""
+        """Adds to a new table's columns the catalog's certain facts about older rows."""
         facts = self.asked.facts(entry) or {}
         columns = (self._with_facts(each, facts.get(each.name), entry) for each in schema.columns)
         return replace(schema, columns=tuple(columns))
@@ -137,7 +137,7 @@ class TypeSource:
         return told if found.text is None else replace(told, existing=replace(found, id=told.name))
 
     def require_usable(self, entry: TableEntry, schema: TableSchema) -> None:
-        """Refuses names that the lake cannot have.
+        """Refuses names that are impossible in the lake.
 
         Raises:
             TerminalError: if there is one.
@@ -147,7 +147,7 @@ class TypeSource:
         require_usable(schema, f"table={entry.table} topic={entry.topic}", own)
 
     def require_whole(self, entry: TableEntry) -> None:
-        """Checks that the database still logs whole changes, if it has been asked for the table.
+        """Fails if a database that was asked for the table no longer logs whole changes.
 
         A server's settings change under tables that exist; a silent one changes nothing here.
 
@@ -159,7 +159,7 @@ class TypeSource:
             table.require_whole(f"table={entry.table} topic={entry.topic}")
 
     def recreated(self, entry: TableEntry) -> OnBreak:
-        """Returns the policy for another table of its name."""
+        """Returns the policy for another table of the same name."""
         return self._source.recreated(entry.table)
 
     def silent(self, entry: TableEntry) -> SilentPolicy:
@@ -167,22 +167,22 @@ class TypeSource:
         return self._source.silent(entry.table)
 
     def has_schemas(self, entry: TableEntry, layout: Layout) -> bool:
-        """Returns whether each record carries its own schema."""
+        """Whether each record carries its own schema."""
         return self._format.writer(layout, entry.table) is not None
 
     def sends_columns(self, entry: TableEntry, layout: Layout, *, is_known: bool) -> bool:
-        """Returns whether a record without a column does not hold its row.
+        """Whether a record without a column is known to be an incomplete row.
 
-        A drop of the column would have been told by a statement, by the catalog if it was asked
-        (``is_known``), or by the configuration in a format of whole rows. Records with schemas tell
-        it themselves; of others nobody knows.
+        A drop of the column would have been reported by a statement, by the catalog if it was asked
+        (``is_known``), or by the configuration in a format of whole rows. Records with schemas show
+        a drop themselves; for other records a drop is unknown.
         """
         if self._format.tells_statements or self._format.sends_whole_rows:
             return True
         return is_known and not self.has_schemas(entry, layout)
 
     def _scheme(self, samples: Sample) -> Scheme:
-        """Returns the scheme of the records, or of the database as long as no record shows it."""
+        """Returns the records' scheme, or the database's as long as no record shows a scheme."""
         found = samples.scheme
         if found is not None:
             return found
@@ -190,7 +190,7 @@ class TypeSource:
         return Scheme.OFFSET if database is None else catalog_of(database).scheme
 
     def of_record(self, entry: TableEntry, said: Described, table: TableSchema) -> TableSchema:
-        """Returns the schema that a record was written with, with the table's key.
+        """Returns a record's writer schema, with the table's key.
 
         Raises:
             TerminalError: if it lacks columns of the table's key.
@@ -202,7 +202,7 @@ class TypeSource:
     def sent_key(
         self, entry: TableEntry, names: Collection[str], table: TableSchema
     ) -> tuple[str, ...]:
-        """Returns the key's columns by the names that they have in a record.
+        """Returns the key's columns by their names in a record.
 
         Raises:
             TerminalError: if the record lacks one.
@@ -215,8 +215,8 @@ class TypeSource:
         if gone:
             what = f"the records have no key column {', '.join(gone)} any more"
             remedy = (
-                "renamed or replaced, the rows' keys have changed: build the table anew; of a "
-                "renamed column of PostgreSQL, database: tells it"
+                "if it was renamed or replaced, the rows' keys have changed: rebuild the table; "
+                "database: lets cdc_assets follow a renamed column of PostgreSQL"
             )
             raise TerminalError(
                 what, where=f"table={entry.table} topic={entry.topic}", remedy=remedy
@@ -246,7 +246,7 @@ class TypeSource:
         )
 
     def seen(self, entry: TableEntry, table: TableSchema) -> TableSchema | None:
-        """Returns a table's present columns in its database, if that tells their form on the wire.
+        """Returns a table's columns in its database, if these determine the form on the wire.
 
         Returns:
             None if another source does. Columns that the table does not have are left out,
@@ -268,7 +268,7 @@ class TypeSource:
         return replace(exact, columns=tuple(columns))
 
     def _corrected(self, entry: TableEntry, said: Described, table: TableSchema) -> Described:
-        """Adds what a record's schema does not tell; for new columns the database knows it."""
+        """Adds facts missing from a record's schema; the database has them for new columns."""
         new = set(said.names) - {each.sent_as for each in table.of_source.columns}
         catalog = self.asked.table(entry) if new else None
         said = said.with_unsigned(_unsigned(table, self.asked.history))
@@ -280,7 +280,7 @@ class TypeSource:
         return corrected.called({name: then for then, name in now.items()})
 
     def column(self, entry: TableEntry, name: str, table: TableSchema) -> Column | None:
-        """Returns a column that the table does not have yet, from the database or as configured.
+        """Returns a new column of the table, from the database or the configuration.
 
         Returns:
             None if neither knows it.
@@ -302,7 +302,7 @@ class TypeSource:
     def _described(
         self, entry: TableEntry, samples: Sample, table: SourceTable | None
     ) -> Described:
-        """Describes a table by the best source, without what the database does not publish."""
+        """Describes a table by the best source, without the database's unpublished columns."""
         unpublished = table.unpublished(self.asked.publication) if table is not None else {}
         if samples.described is not None:
             told = samples.described
@@ -317,7 +317,7 @@ class TypeSource:
     def _keyed(
         self, entry: TableEntry, described: Described, samples: Sample, table: SourceTable | None
     ) -> Described:
-        """Gives a table the key that identifies its rows, if it is not configured."""
+        """Adds the key that identifies a table's rows, if none is configured."""
         if self._source.overrides(entry.table).primary_key:
             known = {*described.names}
             return replace(described, key=tuple(n for n in described.key if n in known))
@@ -327,7 +327,7 @@ class TypeSource:
         """Infers the columns; without rows from keys, images of deleted rows and configuration.
 
         Raises:
-            TransientError: if the records do not show any column beside the key yet.
+            TransientError: if the records do not show any column but the key's yet.
         """
         if samples.guessed is not None and (samples.has_row or self._is_typed(entry, samples)):
             return samples.guessed
@@ -346,7 +346,7 @@ class TypeSource:
         return guessed
 
     def _is_typed(self, entry: TableEntry, samples: Sample) -> bool:
-        """Returns whether rows, of deletes, have just the columns of which types are configured."""
+        """Whether rows, of deletes, have exactly the columns whose types are configured."""
         types = self._source.overrides(entry.table).column_types
         return bool(types) and {name for row in samples.rows for name in row} == {*types}
 
@@ -382,7 +382,7 @@ def _number(facts: Mapping[str, Facts], name: str) -> int:
 
 
 def _unsigned(table: TableSchema, history: StatementHistory | None) -> dict[str, ColumnType]:
-    """Returns the types of a table's unsigned integers, by all names that they had in records.
+    """Returns the types of a table's unsigned integers, by all their names in records.
 
     Tables of older releases have them as ``bigint`` instead of decimals, and keep that.
     """

@@ -65,24 +65,24 @@ _MERGE_ON_READ: Final = {
 
 
 _WAYS_OUT: Final = (
-    "give the column a type that holds both (tables.<schema.table>.columns), go on in another "
-    "column (on_incompatible: new_column), allow the change (schema_changes), or build the table "
-    "anew (cdc-assets rebuild)"
+    "give the column a type that holds both (tables.<schema.table>.columns), continue in another "
+    "column (on_incompatible: new_column), allow the change (schema_changes), or rebuild the table "
+    "(cdc-assets rebuild)"
 )
 _UNSORTED: Final = {"write.spark.fanout.enabled": "true"}
-"""Batches are not sorted by partition: they have one of shards, and the two of a history."""
+"""Property for batches not sorted by partition: they have a shard's one, or a history's two."""
 
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """The schema that a table's records are decoded to, and the steps that the lake lacks."""
+    """The schema for decoding a table's records, and the steps that the lake still needs."""
 
     first: FirstSchema
     steps: tuple[TableStep, ...]
 
 
 class LakeTables:
-    """The planner of one source table's lake table. It changes nothing."""
+    """The planner of one source table's lake table. The planner changes nothing."""
 
     def __init__(
         self, config: ReplicationConfig, lake: Lake, types: TypeSource, entry: TableEntry
@@ -99,7 +99,7 @@ class LakeTables:
         self._entry = entry
 
     def plan(self, state: TableState | None) -> TablePlan:
-        """Plans the table's schema and the steps that it lacks.
+        """Plans the table's schema and the steps that the table still needs.
 
         Raises:
             TerminalError: of `TypeSource.first_schema`; if the table does not say how its
@@ -139,7 +139,7 @@ class LakeTables:
         *,
         by_catalog: bool = False,
     ) -> ColumnPlan:
-        """Plans the steps that the table lacks to hold the columns of these records.
+        """Plans the steps that the table still needs to hold the columns of these records.
 
         Args:
             stored: of `plan`.
@@ -166,7 +166,7 @@ class LakeTables:
     def with_absent(
         self, table: TableSchema, dropped: Sequence[str], given_up: Sequence[str]
     ) -> TableSchema:
-        """Returns the schema with columns that records may lack from now on, or without them.
+        """Returns the schema with columns that may be missing from now on, or without them.
 
         Raises:
             TerminalError: if the configuration forbids changes.
@@ -194,7 +194,7 @@ class LakeTables:
     def _side(
         self, state: TableState | None, schema: TableSchema
     ) -> tuple[CreateSide | WidenColumn, ...]:
-        """Returns the steps that the side table of deletes or events lacks.
+        """Returns the steps that the side table of deletes or events still needs.
 
         Raises:
             TerminalError: if it is missing, and the table needs entries that were in it.
@@ -214,7 +214,7 @@ class LakeTables:
     def _narrow(
         self, name: LakeName, state: TableState | None, schema: TableSchema
     ) -> Iterator[WidenColumn]:
-        """Yields the steps for key columns of the side table that are narrower than the table's.
+        """Yields the steps for the side table's key columns that are narrower than the table's.
 
         These are left by another shard that has widened the table, or by an older release. The
         side table is looked at only where there are shards, and where the key is not of the types
@@ -281,10 +281,10 @@ class LakeTables:
         """Leaves out the excluded columns, also if they appear later.
 
         Raises:
-            TerminalError: if the lake has one already, or has other columns masked than the
-                configuration.
+            TerminalError: if the lake already has an excluded column, or has other columns masked
+                than the configuration.
         """
-        remedy = "write these columns as they were, or build the table anew: cdc-assets rebuild"
+        remedy = "configure these columns as before, or rebuild the table: cdc-assets rebuild"
         sent = {each.sent_as for each in stored.of_source.columns}
         masked = {stored.column(name).sent_as for name in stored.masked}
         if there := [name for name in self._excluded if name in sent]:
@@ -341,7 +341,7 @@ def _key_types(schema: TableSchema) -> list[ColumnType]:
 
 
 def _with_ids(record: TableSchema, at: str) -> TableSchema:
-    """Gives each column's addition an id, from its name and the snapshot that it follows."""
+    """Adds an id to each column's addition, from the column's name and the preceding snapshot."""
     columns = (
         replace(c, existing=replace(c.existing, id=f"{at}.{c.name}")) if c.existing else c
         for c in record.columns
@@ -352,7 +352,7 @@ def _with_ids(record: TableSchema, at: str) -> TableSchema:
 def execute_steps(
     spark: SparkSession, catalog: str, entry: TableEntry, steps: Sequence[TableStep]
 ) -> None:
-    """Runs the steps that the table lacks.
+    """Runs the steps that the table still needs.
 
     Raises:
         ConflictError: if another writer has just done so.
@@ -367,7 +367,7 @@ def execute_steps(
 def require_alike(
     table: FirstSchema, joining: FirstSchema, where: str, *, has_schemas: bool
 ) -> None:
-    """Refuses a table that is unlike the one it joins; it may have more or fewer columns.
+    """Refuses a table unlike the shared table it joins; more or fewer columns are allowed.
 
     Args:
         table: schema of the existing table.

@@ -54,7 +54,7 @@ class BatchObserver:
     """An observer that attaches figures to a decoded batch and returns them after an action.
 
     Attributes:
-        also: the figures beside the usual ones.
+        also: the figures in addition to the usual ones.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class BatchObserver:
         *,
         pardoned: Sequence[str] = (),
     ) -> None:
-        """Stores what is to be observed.
+        """Stores the figures to observe.
 
         Args:
             ranges: of the batch.
             asked_at: time that ages are measured against.
-            watched: figures beside the usual ones.
+            watched: figures in addition to the usual ones.
             pardoned: columns, by their names in records, that records may lack.
         """
         self._pardoned = pardoned
@@ -91,7 +91,7 @@ class BatchObserver:
 
     @property
     def _wanted(self) -> Mapping[str, object]:
-        """What is to be counted: see ``figures/Records.java``."""
+        """The figures to count: see ``figures/Records.java``."""
         also = self.also
         wanted: dict[str, object] = {
             "ops": _OPS,
@@ -105,7 +105,7 @@ class BatchObserver:
         return wanted if also.before is None else {**wanted, "before": also.before}
 
     def figures(self, read: DataFrame) -> BatchFigures | None:
-        """Returns the observed figures; None if Spark has not told them.
+        """Returns the observed figures; None if Spark has not reported them.
 
         Args:
             read: the frame whose execution has read all the attached rows.
@@ -154,7 +154,7 @@ def _parts(also: Watched) -> list[Expression]:
 
 
 MOST_OTHERS: Final = 1000
-"""So many other tables of a topic are named at most."""
+"""Most other tables of a topic that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class BatchFigures:
 
     @property
     def may_be_anywhere(self) -> bool:
-        """Whether a change may have any position, and another one each time it is delivered.
+        """Whether a change may have any position, and a different one in each delivery.
 
         Truncates have no key, and may come again in any partition. So may changes without a last
         commit, or without an event.

@@ -47,7 +47,7 @@ from cdc_assets.schema.types import Column, TableSchema
 
 _log: Final = logging.getLogger(__name__)
 _MOST_SHAPES: Final = 10_000
-"""Combinations of columns that are looked at. Should there be more, more columns stay in doubt."""
+"""Most combinations of columns to look at. With more of them, more columns stay in doubt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class PastColumns:
     shapes: Sequence[Sequence[str]] | None
 
     def among(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Returns those of the new columns that the source has dropped and the lake does not need.
+        """Returns the new columns that the source has dropped and the lake does not need.
 
         If records carry their schema, only those that the lake had and dropped; but all if the
         source has dropped a column of the lake too, which might be one of them.
@@ -98,10 +98,10 @@ class PastColumns:
         return tuple(past)
 
     def _require_told(self, vanished: Sequence[str], facts: Mapping[str, Facts]) -> None:
-        """Checks that what vanished is none of the columns that may have its values.
+        """Fails if a vanished column may have been renamed to a present one.
 
         Raises:
-            TerminalError: if nothing tells, and the configuration does not.
+            TerminalError: if neither records nor the configuration show the opposite.
         """
         given_up = self.asked.given_up(self.plan.entry, vanished)
         doubtful = [name for name in vanished if name not in given_up]
@@ -113,12 +113,12 @@ class PastColumns:
         if apart:
             what = (
                 f"the records have {', '.join(doubtful)}, which the database no longer has, and it "
-                f"has {', '.join(apart)}: whether that is the same column nothing tells"
+                f"has {', '.join(apart)}: it is unknown whether these are the same columns"
             )
             remedy = (
-                "what was dropped, name under tables.<schema.table>.absent_columns. If it was "
-                "renamed, do so too, and build the table anew once it is merged (cdc-assets "
-                "rebuild --from-source, or --from-snapshot)"
+                "name dropped columns under tables.<schema.table>.absent_columns. If a column was "
+                "renamed, name it too, and rebuild the table once its records are merged "
+                "(cdc-assets rebuild --from-source, or --from-snapshot)"
             )
             raise TerminalError(what, where=self.plan.where, remedy=remedy)
 
@@ -137,7 +137,7 @@ class PastColumns:
         return [n for n, f in facts.items() if n not in known and f.number not in numbers]
 
     def _shown(self, names: Sequence[str]) -> list[frozenset[str]]:
-        """Returns the columns of the records without a schema that have one of these."""
+        """Returns the columns of records without a schema that have one of these columns."""
         expected = [each.sent_as for each in self.plan.schema.of_source.columns]
         decoded = BatchDecoder(self.raw, self.plan, self.format).decode({})
         has_one = F.col("reject").isNull() & F.arrays_overlap(F.col("unknown"), texts(names))
@@ -152,7 +152,7 @@ def _numbers(plan: BatchPlan) -> set[int]:
 
 
 def _are_apart(one: str, other: str, shapes: Iterable[Sequence[str] | frozenset[str]]) -> bool:
-    """Returns whether no record shows that two names are of two columns."""
+    """Whether two names may be of one column: no record has both."""
     return not any(one in shape and other in shape for shape in shapes)
 
 
@@ -183,7 +183,7 @@ class Preparation:
         unknown: Sequence[UnknownColumn] = (),
         lacks: Sequence[str] = (),
     ) -> tuple[BatchPlan, BatchDecoder]:
-        """Returns the whole plan, and the decoder of these records.
+        """Returns the completed plan, and the decoder of these records.
 
         Args:
             plan: of the log and the lake.
@@ -215,7 +215,7 @@ class Preparation:
         return self._settled(plan, decoder, tuple(dict.fromkeys([*names, *lacked])))
 
     def _taught(self, plan: BatchPlan) -> BatchPlan:
-        """Adds what statements say about the lake's columns; shards have numbers of their own."""
+        """Adds facts from statements about the lake's columns; each shard has its own numbers."""
         history = self.types.asked.history
         if history is None or plan.entry.shard is not None:
             return plan
@@ -233,7 +233,7 @@ class Preparation:
         readable: Sequence[TableSchema],
         unknown: Sequence[UnknownColumn],
     ) -> BatchPlan:
-        """Adds the columns that records have and the table lacks, and renames those renamed."""
+        """Adds columns of records that are missing from the table, and renames renamed columns."""
         table = plan.schema.of_source
         shown = [*(n for each in readable for n in each.names), *(each.name for each in unknown)]
         known = {*table.by_any_name, *table.left_out}
@@ -258,7 +258,7 @@ class Preparation:
     def _require_withheld(
         self, plan: BatchPlan, before: TableSchema, records: Sequence[Sequence[str]]
     ) -> None:
-        """Checks that no new column may be a withheld one under a name not yet configured.
+        """Fails if a new column may be a withheld one under a name not yet configured.
 
         Raises:
             TerminalError: if one is gone where another is new.
@@ -284,7 +284,7 @@ class Preparation:
                 raise TerminalError(what, where=f"table={plan.entry.table}", remedy=remedy)
 
     def has_schemas(self, plan: BatchPlan) -> bool:
-        """Returns whether each record carries its own schema."""
+        """Whether each record carries its own schema."""
         return self.format.writer(plan.layout, plan.entry.table) is not None
 
     def _oldest_first(self, records: Sequence[TableSchema]) -> Sequence[TableSchema]:
@@ -296,7 +296,7 @@ class Preparation:
     def _told(
         self, plan: BatchPlan, record: TableSchema, facts: Mapping[str, Facts]
     ) -> TableSchema:
-        """Adds what the database knows about the columns.
+        """Adds the database's facts about the columns.
 
         A former name of a column of the lake does not rename it back.
         """
@@ -313,7 +313,7 @@ class Preparation:
         return replace(record, columns=tuple(columns))
 
     def _facts(self, plan: BatchPlan, *, must: bool) -> Mapping[str, Facts]:
-        """Returns facts about the columns; if none is new, records can be read without them."""
+        """Returns facts about the columns; without new columns, records need no facts."""
         try:
             return self.types.asked.facts(plan.entry) or {}
         except UnreachableError:
@@ -324,7 +324,7 @@ class Preparation:
     def _by_catalog(
         self, plan: BatchPlan, unknown: Sequence[UnknownColumn]
     ) -> tuple[TableSchema, ...]:
-        """Returns the columns of records without a schema: the database's, and those they show."""
+        """Returns the columns of records without a schema: the database's, and the records'."""
         table = plan.schema.of_source
         seen = self.types.seen(plan.entry, table)
         there = seen or table.as_sent
@@ -336,7 +336,7 @@ class Preparation:
         return (replace(there, columns=(*there.columns, *told)),)
 
     def _with_numbers(self, plan: BatchPlan, columns: ColumnPlan) -> ColumnPlan:
-        """Adds the catalog's numbers to columns that were described without one."""
+        """Adds the catalog's numbers to columns described without a number."""
         lacking = [c for c in columns.schema.columns if not c.identity.number and not c.absent]
         facts = (self.types.asked.known_facts(plan.entry) or {}) if lacking and plan.state else {}
         found = {c.name: facts[c.sent_as].number for c in lacking if c.sent_as in facts}
@@ -353,7 +353,7 @@ class Preparation:
     def _settled(
         self, plan: BatchPlan, decoder: BatchDecoder, names: tuple[str, ...]
     ) -> tuple[BatchPlan, BatchDecoder]:
-        """Decides about columns that records lack, and completes plan and decoder accordingly."""
+        """Decides about columns missing from records, and completes plan and decoder."""
         if not names:
             return plan, decoder
         schema, doubt = AbsentColumns(self.types, self.tables).settled(plan, names)
@@ -368,7 +368,7 @@ class Preparation:
         return plan, replace(decoder, plan=plan, may_lack=frozenset(names), doubt=doubt)
 
     def _column(self, plan: BatchPlan, found: UnknownColumn) -> Column:
-        """Returns a column that only the records have shown.
+        """Returns a column that is known only from records.
 
         Raises:
             TerminalError: if its type is unknown.
@@ -401,7 +401,7 @@ class Preparation:
     def _numbered(
         self, plan: BatchPlan, raw: DataFrame, writers: Mapping[int, Writer]
     ) -> BatchPlan:
-        """Adds the epochs of its positions. Records merged before are not scanned again."""
+        """Adds the epochs of the batch's positions. Replayed records are not scanned again."""
         order = order_of(plan.layout.scheme)
         if not order.is_scanned:
             return replace(plan, epochs=order.epochs(plan.numbering))
@@ -418,7 +418,7 @@ class Preparation:
 
 
 def _at_home(writer: Writer, table: TableSchema) -> Writer:
-    """Maps the columns of a schema to the lake's names, and masks those that the lake masks."""
+    """Maps the columns of a schema to the lake's names, and masks the lake's masked columns."""
     if writer.schema is None:
         return writer
     found = homes(table.of_source, writer.schema)
@@ -431,6 +431,6 @@ def _at_home(writer: Writer, table: TableSchema) -> Writer:
 
 
 def _of_key(schema: TableSchema) -> TableSchema:
-    """Returns the key's columns, as the schema of a record that has nothing else."""
+    """Returns the key's columns, as the schema of a record without further columns."""
     schema = schema.of_source.as_sent
     return replace(schema, columns=tuple(schema.column(name) for name in schema.key))

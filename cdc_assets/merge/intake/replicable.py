@@ -45,7 +45,7 @@ _BY_ROOT: Final = (
 
 
 def require_told(entry: TableEntry, refusal: Refusal | None) -> None:
-    """Refuses a table whose records do not hold what it needs.
+    """Refuses a table whose records do not hold the fields that replication needs.
 
     Raises:
         TerminalError: if something is missing.
@@ -62,7 +62,7 @@ def require_sent(
     table: SourceTable,
     publication: str | None,
 ) -> None:
-    """Refuses a table whose topic does not hold all of its rows and their changes.
+    """Refuses a table whose topic does not hold all rows and their changes.
 
     Raises:
         TerminalError: if it does not.
@@ -96,7 +96,7 @@ def require_sent(
 
 
 def require_one_database(entry: TableEntry, samples: Sample) -> str:
-    """Returns the database above the table's schema; empty if that is not looked at.
+    """Returns the database above the table's schema; empty if the database does not matter.
 
     Raises:
         TerminalError: if the topic holds changes of tables of this name in several databases.
@@ -131,7 +131,7 @@ def require_countable(source: SourceConfig, entry: TableEntry, layout: Layout) -
 
 
 def require_excludable(described: Described, names: Sequence[str], where: str) -> None:
-    """Refuses to leave out columns that the table does not have, or cannot do without.
+    """Refuses to leave out columns that the table does not have, or needs.
 
     Raises:
         ConfigError: if there is one; a mistyped name would let through what must not be seen.
@@ -145,7 +145,7 @@ def require_excludable(described: Described, names: Sequence[str], where: str) -
 
 
 def require_usable(schema: TableSchema, where: str, own: Collection[str]) -> None:
-    """Refuses names that the lake cannot have.
+    """Refuses names that are impossible in the lake.
 
     Raises:
         TerminalError: if there is one.
@@ -160,7 +160,7 @@ def require_usable(schema: TableSchema, where: str, own: Collection[str]) -> Non
 
 
 def sharded(entry: TableEntry, schema: TableSchema) -> TableSchema:
-    """Adds the shard to the key, if the table is merged with others into one.
+    """Adds the shard to the key of a table that shares a lake table with others.
 
     Raises:
         TerminalError: if it has no key, or a column of that name.
@@ -181,14 +181,14 @@ def sharded(entry: TableEntry, schema: TableSchema) -> TableSchema:
 
 
 def _is_reserved(name: str, own: Collection[str]) -> bool:
-    """Returns whether the lake cannot have a name; Spark does not tell ``A`` from ``a``."""
+    """Whether the lake cannot have a name; Spark does not tell ``A`` from ``a``."""
     plain = name.casefold()
     is_ours = plain in own or plain.startswith(HELPERS)
     return is_ours or name in {*RESERVED, ""} or _is_no_text(name)
 
 
 def _is_no_text(name: str) -> bool:
-    """Returns whether a name holds U+0000, which ends it for many readers, or half a surrogate."""
+    """Whether a name holds half a surrogate, or U+0000, which ends text for many readers."""
     return any(each == "\0" or unicodedata.category(each) == "Cs" for each in name)
 
 
@@ -198,7 +198,7 @@ _DOUBTS: Final = {
     Scheme.POSTGRES: "updates and deletes do not tell it without REPLICA IDENTITY FULL",
     **dict.fromkeys((Scheme.BINLOG, Scheme.MARIADB, Scheme.SQLSERVER, Scheme.ORACLE), _SAME),
 }
-"""What a key that is no primary key does, by the scheme of databases that have some."""
+"""Effects of a key other than the primary key, by the scheme of databases with such keys."""
 
 _NAME_IT: Final = (
     "name the table's key under tables.<schema.table>.primary_key, or configure database:, which "
@@ -242,7 +242,7 @@ def keyed(
 def require_in_one_partition(
     entry: TableEntry, samples: Sample, table: SourceTable | None, partitions: int
 ) -> None:
-    """Refuses a table whose row may be deleted in one partition and be there again in another.
+    """Refuses a table whose row may be deleted in one partition and created in another.
 
     Where the row before an update is logged, the connector sends an update that changes the
     record's key as a delete and a create: of one row, if that is not the primary key. They have one
@@ -257,8 +257,8 @@ def require_in_one_partition(
     if table.identifies(names) or not table.logs_whole_rows:
         return
     what = (
-        f"the key of its records ({', '.join(names)}) is not the primary key, by which "
-        f"rows are told, and its topic has {partitions} partitions: a row whose record's key "
+        f"the key of its records ({', '.join(names)}) is not the primary key, which "
+        f"identifies rows, and its topic has {partitions} partitions: a row whose record's key "
         "changes is deleted in one and created in another, in no order"
     )
     remedy = (

@@ -1,4 +1,4 @@
-"""Checks that the source's table is still the one that the lake's rows came from.
+"""Checks that the source's table is still the one from which the lake's rows came.
 
 A table that was dropped and created again, or another one that got its name, sends changes under
 the same name, and no deletes for the rows that are gone with the old table. PostgreSQL's catalog
@@ -26,23 +26,23 @@ from cdc_assets.schema.silent import SilentPolicy
 _log = logging.getLogger(__name__)
 _BINLOGS: Final = frozenset({Scheme.BINLOG, Scheme.MARIADB})
 _PLACED: Final = _BINLOGS | {Scheme.OFFSET, Scheme.TIDB}
-"""Schemes in which statements have positions, as rows do."""
+"""Schemes in which statements have positions like rows."""
 
 _USUAL: Final = SilentPolicy()
 
 _BY_NUMBER: Final = (
-    "the table was dropped and made anew at its source, or its database restored from a dump"
+    "the table was dropped and recreated at its source, or its database restored from a dump"
 )
 _KEEP: Final = "if its rows are the same: cdc-assets accept-restart, or recreated_table: keep"
 _REBUILD: Final = "cdc-assets rebuild --from-snapshot, then a new snapshot of the table"
 
 
 class AnotherTableError(TerminalError):
-    """The source's table is not the one that the lake's rows came from."""
+    """The source's table is not the one from which the lake's rows came."""
 
 
 def break_of(plan: BatchPlan, asked: SourceAnswers) -> Break | None:
-    """Returns the table's break since it was last looked at; None if there is none.
+    """Returns the table's break since the last look; None without a break.
 
     A break before the first look is ignored, unless the first batch is still to come and reads
     all that the log holds, or the statements are among the table's rows, and so in this batch.
@@ -62,7 +62,7 @@ def break_of(plan: BatchPlan, asked: SourceAnswers) -> Break | None:
 def settled(
     plan: BatchPlan, asked: SourceAnswers, policy: OnBreak, silent: SilentPolicy = _USUAL
 ) -> BatchPlan:
-    """Adds to the plan what is to be remembered of the source's table, and where older rows end.
+    """Adds to the plan the source table's state to store, and the end of older rows.
 
     A database that does not answer is asked by the next batch.
 
@@ -106,7 +106,7 @@ def settled(
 
 
 def _position(plan: BatchPlan, found: Break) -> str:
-    """Returns the first position that may be the new table's, hexadecimal; empty if unknown.
+    """Returns the first possible position of the new table, hexadecimal; empty if unknown.
 
     Once the numbering of files has begun again, a statement's numbering is unknown.
     """

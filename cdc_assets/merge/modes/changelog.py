@@ -25,7 +25,7 @@ class Changelog(TableMode):
     def fold(
         self, changes: DataFrame, batch: PlannedBatch, aggregates: Mapping[str, Expression]
     ) -> DataFrame:
-        """Returns all changes, with what tells repeats; no guard asks for aggregates."""
+        """Returns all changes, with columns that identify repeats; no guard needs aggregates."""
         return recordable(changes, batch.plan)
 
     def parts(self, this: Pass, steps: Steps) -> tuple[Part, ...]:
@@ -37,7 +37,7 @@ class Changelog(TableMode):
         return self.apply(it, outcome)
 
     def apply(self, it: Application, outcome: BatchOutcome) -> BatchOutcome:
-        """Appends the changes that the table lacks, with the record of the batch.
+        """Appends the changes missing from the table, with the record of the batch.
 
         Args:
             it: the application.
@@ -47,7 +47,7 @@ class Changelog(TableMode):
             The outcome; not published if a replay changes nothing.
 
         Raises:
-            RejectedRecordError: if a change that came twice cannot be told from two.
+            RejectedRecordError: if a redelivered change cannot be distinguished from two changes.
         """
         means, folded = it.means, it.last.folded
         table = ChangeLogTable(means.spark, means.catalog, it.plan, means.steps, it.unset_able)

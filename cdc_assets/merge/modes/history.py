@@ -27,11 +27,11 @@ class History(TableMode):
     def fold(
         self, changes: DataFrame, batch: PlannedBatch, aggregates: Mapping[str, Expression]
     ) -> DataFrame:
-        """Returns all changes, with what tells repeats; no guard asks for aggregates."""
+        """Returns all changes, with columns that identify repeats; no guard needs aggregates."""
         return recordable(changes, batch.plan, batch.changes.unset_able)
 
     def apply(self, it: Application, outcome: BatchOutcome) -> BatchOutcome:
-        """Writes new versions and those that have changed, with the record of the batch.
+        """Writes new and changed versions, with the record of the batch.
 
         Args:
             it: the application.
@@ -41,9 +41,9 @@ class History(TableMode):
             The outcome; not published if a replay changes nothing.
 
         Raises:
-            RejectedRecordError: if a change that came twice cannot be told from two, or an update
-                cannot be completed, and the table must stop.
-            ConflictError: if another writer came between.
+            RejectedRecordError: if a redelivered change cannot be distinguished from two changes,
+                or an update cannot be completed, and the table must stop.
+            ConflictError: if another writer has published since.
         """
         plan, means, branch, folded = it.plan, it.means, it.branch, it.last.folded
         rekeyed, ends = it.last.knowledge.rekeyed, Ends(means.side, plan.schema)

@@ -27,11 +27,11 @@ class Keyless(TableMode):
     def fold(
         self, changes: DataFrame, batch: PlannedBatch, aggregates: Mapping[str, Expression]
     ) -> DataFrame:
-        """Returns all events, with what tells repeats; no guard asks for aggregates."""
+        """Returns all events, with columns that identify repeats; no guard needs aggregates."""
         return events(changes, batch.plan)
 
     def barriers(self, this: Pass, steps: Steps) -> tuple[Truncate, ...]:
-        """Adds where a snapshot begins: what it does not have is not there any more."""
+        """Adds the beginning of a snapshot: rows missing from the snapshot no longer exist."""
         found = super().barriers(this, steps)
         if not this.figures.by_op["r"]:
             return found
@@ -42,16 +42,16 @@ class Keyless(TableMode):
     def apply(self, it: Application, outcome: BatchOutcome) -> BatchOutcome:
         """Removes surplus rows and adds missing ones, with the record of the batch.
 
-        Only what follows the last truncate is a part of it, as nothing before can leave a trace.
+        Applies only events after the last truncate, as earlier ones cannot leave a trace.
 
         Args:
             it: the application.
             outcome: of the batch so far.
 
         Raises:
-            RejectedRecordError: if an event that came twice cannot be told from two.
+            RejectedRecordError: if a redelivered event cannot be distinguished from two events.
             MissingRowError: if a row to be deleted does not exist.
-            ConflictError: if another writer came between.
+            ConflictError: if another writer has published since.
         """
         part, plan, means, folded = it.parts[-1], it.plan, it.means, it.last.folded
         ledger = Ledger(means.side, order_of(plan.layout.scheme))
@@ -72,7 +72,7 @@ class Keyless(TableMode):
 
 
 def _may_repeat(it: Application, outcome: BatchOutcome) -> bool:
-    """Returns whether the table may have counted an event of the batch before."""
+    """Whether the table may have counted an event of the batch before."""
     before = it.plan.published
     highest = max(before.carried.applied.values(), default="") if before else ""
     lowest = min(it.last.folded.lowest.values(), default="")

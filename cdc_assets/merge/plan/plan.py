@@ -1,4 +1,4 @@
-"""The plan of one batch, as a printable value. Making it changes nothing."""
+"""The plan of one batch, as a printable value. Making a plan changes nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from cdc_assets.schema.iceberg import from_iceberg
 from cdc_assets.schema.types import Column, ColumnType, TableSchema
 
 OWN_BRANCH: Final = re.compile(r"cdc_[0-9a-f]{32}")
-"""Names of branches that batches are written to; a user's branch may begin alike."""
+"""Names of the branches for batches; a user's branch may begin alike."""
 
 
 class Apply(StrEnum):
@@ -79,8 +79,8 @@ class BatchPlan:
             `cdc_assets.merge.guards.ambiguous_positions`.
         permit: to take one restart of the numbering as newer, as text; empty without one.
         replay: whether the ranges were merged before; committed offsets then stay.
-        is_behind: whether the log goes on beyond the hour that the batch stays within.
-        is_limited: whether a longer batch would hold more of that.
+        is_behind: whether the log continues after the hour that bounds the batch.
+        is_limited: whether a longer batch would hold more records of that hour.
         barrier: position below which all rows are another table's, hexadecimal; empty without
             one.
         is_told: whether the effects of statements among its records are known.
@@ -131,7 +131,7 @@ class BatchPlan:
 
     @property
     def branch(self) -> str:
-        """Name of the branch that the batch is written to."""
+        """Name of the batch's branch."""
         return f"cdc_{self.attempt.replace('-', '')}"
 
     @property
@@ -143,13 +143,13 @@ class BatchPlan:
 
     @property
     def made(self) -> TableSchema:
-        """The columns that the table was made with, or is about to be."""
+        """The columns of the table's creation, past or planned."""
         first = next((each.schema for each in self.steps if isinstance(each, CreateTable)), None)
         return first or (as_made(self.state) if self.state else None) or self.schema
 
     @property
     def forgotten(self) -> tuple[str, ...]:
-        """Columns that records of the batch have, though the table had them and dropped them."""
+        """Columns in records of the batch that the table had and has dropped."""
         was = self.state.properties if self.state else {}
         now = {n for step in self.steps if isinstance(step, DropColumns) for n in step.names}
         left_out = self.schema.left_out
@@ -157,16 +157,16 @@ class BatchPlan:
 
     @property
     def unfilled(self) -> tuple[Column, ...]:
-        """Columns that were added to the table with a value, which its rows do not have yet."""
+        """Columns added with a value for existing rows, which these rows do not have yet."""
         filled = self.published.carried.filled if self.published else ()
         return tuple(c for c in self.schema.columns if c.existing and c.existing.id not in filled)
 
     def name_at_head(self, name: str) -> str | None:
-        """Returns the head's name of a column; None if it was added since."""
+        """Returns the head's name of a column; None if the column was added since."""
         return self.head_columns.get(self._before_steps(name))
 
     def type_at_head(self, name: str) -> ColumnType | None:
-        """Returns the head's type of a column; None if it is unknown, or the column was added."""
+        """Returns the head's type of a column; None for a new column or an unknown type."""
         types = self.state.head_types if self.state else {}
         text = types.get(self._before_steps(name))
         return from_iceberg(text) if text else None
@@ -177,7 +177,7 @@ class BatchPlan:
 
     @property
     def missing(self) -> Missing | None:
-        """Records below ``start`` that the table lacks, as `Carried.missing` says."""
+        """Records below ``start`` missing from the table, see `Carried.missing`."""
         if self.published is not None:
             return self.published.carried.missing
         return Missing()  # offsets before a late start are before its beginning
@@ -189,29 +189,29 @@ class BatchPlan:
 
     @property
     def beginning(self) -> OffsetVector:
-        """Offsets before which nothing is the table's, whatever the batch holds."""
+        """Offsets from which on the topic's records are the table's; earlier ones never are."""
         if self.published is None:
             return self.start
         return self.published.carried.read_from or OffsetVector()
 
     @property
     def truncated(self) -> str:
-        """Position of the newest truncate that was merged, hexadecimal; empty without one."""
+        """Position of the newest merged truncate, hexadecimal; empty without one."""
         return self.published.carried.max_truncate if self.published else ""
 
     @property
     def read_at(self) -> str:
-        """Position at which the table's source was read, hexadecimal; empty if it was not."""
+        """Position of the reading from the source, hexadecimal; empty without such a reading."""
         return self.published.carried.read_at if self.published else ""
 
     @property
     def floor(self) -> str:
-        """Position at or below which nothing is applied, hexadecimal; empty without one."""
+        """Position at or below which no change is applied, hexadecimal; empty without one."""
         return max(self.truncated, self.read_at)
 
     @property
     def read_from(self) -> OffsetVector | None:
-        """Offsets before which nothing is applied; None if the batch holds nothing before them."""
+        """Offsets from which on changes are applied; None if the batch begins there or later."""
         begin = self.published.carried.read_from if self.published else None
         if begin is None or all(each.start >= begin.get(each.partition) for each in self.ranges):
             return None
@@ -219,7 +219,7 @@ class BatchPlan:
 
     @property
     def beside(self) -> Beside | None:
-        """Progress of the table, if it is read beside another one; None otherwise."""
+        """Progress of a shadow table that is read from the source; None for other tables."""
         return self.published.carried.beside if self.published else None
 
     @property
@@ -284,7 +284,7 @@ class BatchPlan:
         return [each.type for each in key] != [made.column(name).type for name in made.key]
 
     def applied_before(self, partitions: Iterable[int]) -> dict[int, str]:
-        """Returns per partition the highest position that its keys may have had, hexadecimal."""
+        """Returns per partition the highest applied position of its keys, hexadecimal."""
         applied = self.published.carried.applied if self.published else {}
         if self.keys_stay:
             settled_at = self.published.carried.settled_at if self.published else ""
@@ -298,7 +298,7 @@ class BatchPlan:
         return f"table={self.entry.table} topic={self.entry.topic} offsets={ranges}"
 
     def describe(self, apply: Apply | None = None, parts: Sequence[Part] = ()) -> str:
-        """Describes for people the ranges read, the cuts, how it is applied, and the target."""
+        """Describes for people the ranges read, the cuts, the way of applying, and the target."""
         lines = [
             f"{'replay' if self.replay else 'tail'} of {self.entry.topic} into {self.entry.target}",
             *(f"  table: {describe(step)}" for step in self.steps),

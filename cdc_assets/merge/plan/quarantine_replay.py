@@ -1,4 +1,4 @@
-"""Sorts records in quarantine by what a replay may do with them."""
+"""Sorts quarantined records by the possible outcome of a replay."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class QuarantinePlace(Enum):
     """The place of a record in quarantine, as seen from a table's publish."""
 
     MISSING = auto()
-    """A batch that is published has refused it."""
+    """A published batch has refused the record."""
     MERGED = auto()
-    """The table has it: it was merged by a publish, and only not removed from the quarantine."""
+    """A publish has merged the record; only its removal from the quarantine is outstanding."""
     UNREAD = auto()
-    """At or after the offsets: the next batch reads it, after what comes before it in the log."""
+    """At or after the table's offsets: a later batch reads the record in the log's order."""
     BEFORE = auto()
     """Before the table's own beginning: the rows that it began with have it, or it is another
     table's of that name. It is not even decoded: it could show columns of that one."""
     FOREIGN = auto()
-    """Of another topic than the present one, if only of the same name."""
+    """Of another topic than the present one, possibly with the same name."""
 
 
 def place_of(kept: QuarantinedRecord, plan: BatchPlan, missing: Missing | None) -> QuarantinePlace:
@@ -61,7 +61,7 @@ def place_of(kept: QuarantinedRecord, plan: BatchPlan, missing: Missing | None) 
 
 
 def count_held(kept: Iterable[QuarantinedRecord], plan: BatchPlan, missing: Missing | None) -> int:
-    """Returns how many records lie in quarantine for good; arguments as of `place_of`."""
+    """Returns how many records stay in quarantine; arguments as of `place_of`."""
     held = {QuarantinePlace.MISSING, QuarantinePlace.FOREIGN}
     return len({each for each in kept if place_of(each, plan, missing) in held})
 
@@ -94,7 +94,7 @@ class Requeue:
 
     @property
     def held(self) -> int:
-        """Number of records that stay in quarantine as long as none is merged."""
+        """Number of records in quarantine as long as none is merged."""
         return len(self.missing) + self.foreigners
 
     @classmethod

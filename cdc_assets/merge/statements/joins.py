@@ -21,6 +21,6 @@ def sent(frame: DataFrame, count: int, columns: int = 1) -> DataFrame:
     Args:
         frame: one side of a join.
         count: largest possible number of its rows.
-        columns: number of columns of each row, beside the few of a key.
+        columns: number of columns of each row, without the few columns of a key.
     """
     return F.broadcast(frame) if count * columns <= BROADCAST_KEYS else frame.hint("merge")

@@ -1,4 +1,4 @@
-"""Has functions of ours count rows in the pass that reads them for something else."""
+"""Counts rows by our own functions, in a pass that reads the rows for another purpose."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Observed:
         return counting.observe(self._observed_as(frame), figures).drop(_COUNTED)
 
     def told(self, read: DataFrame) -> Any:
-        """Returns the figures; None if Spark has not told them.
+        """Returns the figures; None if Spark has not reported them.
 
-        Its Connect server takes a command's figures from a listener, for which it waits 100 ms: on
-        a busy server they may be missing (``Observation.getRowOrEmpty`` in Spark 4.1). For a query
-        it also takes them from the plan that was executed, where they always are.
+        Spark's Connect server takes a command's figures from a listener, for which it waits 100 ms:
+        on a busy server the figures may be missing (``Observation.getRowOrEmpty`` in Spark 4.1).
+        For a query the server also takes them from the executed plan, which always has them.
 
         Args:
             read: the frame whose execution has read all the rows.

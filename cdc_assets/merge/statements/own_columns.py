@@ -65,7 +65,7 @@ HISTORY_COLUMNS: Final = {
     END_TOPIC: ("string", "Kafka topic of the change that ended it"),
     END_PARTITION: ("int", "Its partition there"),
     END_OFFSET: ("bigint", "Its offset there"),
-    UNSET: ("array<string>", "Columns that are as in the version before; empty if all were told"),
+    UNSET: ("array<string>", "Columns as in the previous version; empty if all had values"),
     EVENT: ("binary", "Tells the change that made it from all others"),
     END_EVENT: ("binary", "Tells the change that ended it from all others"),
     READ_AGAIN: (

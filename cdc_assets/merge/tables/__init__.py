@@ -1,1 +1,1 @@
-"""Tables that the lake has before or beside the batch: rows, remembered deletes, events."""
+"""Reads and writes the lake's tables for a batch: rows, side tables, quarantine."""

@@ -38,7 +38,7 @@ _TYPES = "op string, position binary, micros bigint, event binary, topic string,
 
 @dataclass(frozen=True, slots=True)
 class Emptied:
-    """A truncate, or the point from which the table is another one.
+    """A truncate, or the position from which on the source's table is another one.
 
     Attributes:
         position: its position.
@@ -55,7 +55,7 @@ class Emptied:
     offset: int | None = None
 
     def literals(self) -> dict[str, tuple[str, str]]:
-        """Returns the values of a version that it ends: text and type by column."""
+        """Returns the ending values of a version that a truncate ends: text and type by column."""
         said = lambda value: "" if value is None else str(value)  # noqa: E731
         return {
             sql.VALID_TO: (said(self.micros), "timestamp"),
@@ -98,7 +98,7 @@ def emptied_in(changes: DataFrame) -> tuple[Emptied, ...]:
 
 
 class Ends:
-    """Deletes and truncates remembered beside a history with these columns."""
+    """Remembered deletes and truncates of a history with these columns, in its side table."""
 
     def __init__(self, side: SideTable, schema: TableSchema) -> None:
         self._side = side
@@ -115,7 +115,7 @@ class Ends:
         return self._side.append(ends.select(*key, *own), attempt)
 
     def deletes(self, keys: DataFrame, count: int) -> DataFrame | None:
-        """Returns the deletes of these keys (``key``) as in `remember`; None if nothing counts."""
+        """Returns the deletes of these keys (``key``) as in `remember`; None if no entry counts."""
         table = self._side.entries()
         if table is None:
             return None

@@ -40,7 +40,7 @@ def lake_table(spark: SparkSession, catalog: str, plan: BatchPlan, branch: str |
 
 
 def _others(plan: BatchPlan) -> Iterator[tuple[str, Expression]]:
-    """Yields the columns that the head has by another name or of another type, or not at all."""
+    """Yields the columns whose name or type differs at the head, or that the head does not have."""
     for each in plan.schema.columns:
         name, type_ = plan.name_at_head(each.name), plan.type_at_head(each.name)
         there = F.col(sql.quote(name)) if name else F.lit(None)
@@ -106,11 +106,11 @@ class KeyLookups:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that may be asked for."""
+        """The columns that a caller may ask for."""
         return self._columns
 
     def given_up(self, places: DataFrame) -> DataFrame:
-        """Returns those of the events with which the lake knows that a key was deleted.
+        """Returns the events at which the lake knows a delete of their key.
 
         Args:
             places: ``at`` of `Order.event_at`; few.
@@ -138,9 +138,9 @@ class KeyLookups:
         return self.newest(wanted, rows).drop("is_gone")
 
     def newest(self, wanted: DataFrame, rows: DataFrame) -> DataFrame:
-        """Returns the same, and ``is_gone``: whether a delete is known at that position.
+        """Returns `positions` with ``is_gone``: whether a delete is known at the position.
 
-        In a history it is not told.
+        ``is_gone`` is false for a history's versions.
         """
         found = rows.select("known_key", "known_position", "is_gone")
         if self._plan.mode is Mode.HISTORY and self._plan.head:

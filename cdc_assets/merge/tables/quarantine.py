@@ -1,4 +1,4 @@
-"""Keeps records that cannot be merged where a person can inspect them and merge them again.
+"""Keeps records that cannot be merged, so that an operator can inspect and replay them.
 
 Each source has one table, written before the batch publishes. A record is written once for each
 table that refuses it, even if the batch is tried again; two writers that try it at the same moment
@@ -66,14 +66,14 @@ _KAFKA_TYPES: Final = f"key binary, value binary, {_COORDINATE_TYPES}, timestamp
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The batch that sets records aside.
+    """The batch that quarantines records.
 
     Attributes:
         entry: its table.
         topic_id: of the topic that they were read from.
         ranges: cover every rejected record: only within them are existing entries looked for.
-        run_id: recorded beside the records.
-        at: recorded beside the records, as the time of quarantine.
+        run_id: recorded with the records.
+        at: recorded with the records, as the time of quarantine.
     """
 
     entry: TableEntry
@@ -93,7 +93,7 @@ class Quarantine:
         self._table = sql.table(catalog, self._name)
 
     def add(self, raw: DataFrame, rejected: DataFrame, origin: Origin, most_bytes: int) -> None:
-        """Writes the rejected records that are not there yet.
+        """Writes the rejected records that are not in the quarantine yet.
 
         Args:
             raw: Kafka records, as Spark's source gives them.
@@ -119,7 +119,7 @@ class Quarantine:
         there = self._spark.table(self._table).where(F.col("table") == table)
         total = _bytes(new) + _bytes(there)
         if total > most_bytes:
-            what = f"{total} bytes of records would lie in quarantine, more than {most_bytes}"
+            what = f"{total} bytes of records would be in quarantine, more than {most_bytes}"
             remedy = "look why records are rejected, or raise quarantine.max_bytes"
             where = f"table={origin.entry.table} topic={origin.entry.topic}"
             raise RejectedRecordError(what, where=where, remedy=remedy)
@@ -156,7 +156,7 @@ class Quarantine:
         return 0 if found is None else _places(found).count()
 
     def remove(self, table: TableName, topic_id: str, coordinates: Sequence[Coordinate]) -> None:
-        """Removes records of a table and a topic, as far as they are there, in one statement."""
+        """Removes a table's records of a topic from the quarantine, in one statement."""
         if not coordinates:
             return
         self._complete()
@@ -202,7 +202,7 @@ class Quarantine:
         self._complete()
 
     def _complete(self) -> None:
-        """Adds the column that a table of an earlier version lacks."""
+        """Adds the column that is missing from a quarantine table of an earlier version."""
         if _ID in self._spark.table(self._table).columns:
             return
         with effect("spark: widen quarantine"):

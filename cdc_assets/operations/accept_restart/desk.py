@@ -1,4 +1,4 @@
-"""Finds where a source began again, which stops a table, and records a permission to go on.
+"""Finds a source's restart that stops a table, and records an operator's permission to resume.
 
 Either the numbering of positions began again, or the source's table is another one.
 
@@ -49,7 +49,7 @@ from cdc_assets.schema.silent import SilentChange, SilentPolicy, remembered, wit
 
 @dataclass(frozen=True, slots=True)
 class Acceptable:
-    """A restart that a person may accept.
+    """A restart that an operator may accept.
 
     Attributes:
         permit: recorded when the restart is accepted.
@@ -69,7 +69,7 @@ class Acceptable:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The reasons why a table stops that a person may accept.
+    """A table's reasons to stop that an operator may accept.
 
     Attributes:
         another: why the source's table is not that of the lake's rows; None if it is.
@@ -206,10 +206,10 @@ class RestartDesk:
         return tuple(each for each in heeded if policy.stops(each)) or heeded
 
     def accept_silent(self, found: Sequence[SilentChange]) -> None:
-        """Records that a person knows of such changes.
+        """Records that an operator knows of silent changes.
 
-        Where they stop the table, it goes on, and its rows stay in doubt. Where they do not, the
-        person vouches for its rows.
+        If the changes stop the table, the table resumes, and its rows stay in doubt. If they do
+        not, the operator vouches for the table's rows.
         """
         said, policy = self._said(), self._policy
         ids = {each.id for each in found}

@@ -21,7 +21,7 @@ class AcceptRestartOptions(OneTable, Planned):
 
 @dataclass(frozen=True, slots=True)
 class AcceptRestartPlan:
-    """The reasons why a table stops that a person may accept.
+    """A table's reasons to stop that an operator may accept.
 
     Attributes:
         table: the table.
@@ -43,11 +43,12 @@ class AcceptRestartPlan:
 
 
 class AcceptRestart(Operation[AcceptRestartOptions, AcceptRestartPlan]):
-    """Go on where the source began again: restored, upgraded by dump, RESETLOGS, or made anew.
+    """Resume after a source's restart: restored, upgraded by dump, RESETLOGS, or recreated.
 
-    TABLE is [source.][schema.]table, as the error that stopped it names it. What follows counts as
-    newer than what came before, once: a second restart stops the table again. So does another table
-    of its name. ReportTable that the source no longer has stay unless it sends their deletes.
+    TABLE is [source.][schema.]table, as in the error that stopped the table. Changes after the
+    restart count as newer than changes before, once: a second restart stops the table again. So
+    does another table of the same name. Rows that the source no longer has stay unless the source
+    sends their deletes.
     """
 
     name = "accept-restart"

@@ -199,7 +199,7 @@ class Facts:
         if (to.topic_id, to.cluster_id) != (identity.topic_id, identity.cluster_id):
             return "its offsets are those of another topic or cluster of this name"
         if to.carried.generation != now.carried.generation:
-            return "the table was built anew since; what that replaced has a tag before_rebuild_<n>"
+            return "the table was rebuilt since; its former rows have the tag before_rebuild_<n>"
         return ""
 
     def _log_gone(self, offsets: OffsetVector) -> str:

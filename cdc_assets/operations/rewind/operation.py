@@ -83,8 +83,8 @@ class Rewind(Operation[RewindOptions, RewindPlan | ForgetPlan]):
     options = RewindOptions
     job = Job(
         "rewind", "take_back", "rewind",
-        "Takes a table back to an earlier publish: rows and offsets together. It goes on from "
-        "there by itself. `dry_run` says what would be done.",
+        "Rewinds a table to an earlier publish: rows and offsets together. The table continues "
+        "from there automatically. `dry_run` says what would be done.",
     )  # fmt: skip
 
     def check(self, options: RewindOptions) -> None:
@@ -269,7 +269,7 @@ class ListHistory(Operation[HistoryOptions, Publishes]):
     is_look = True
     job = Job(
         "history", "show_history", "history",
-        "Shows a table's publishes on its asset, and to which of them it can go back.",
+        "Shows a table's publishes on its asset, and which of them it can be rewound to.",
     )  # fmt: skip
 
     def plan(self, session: TableSession, options: HistoryOptions) -> Publishes:

@@ -14,7 +14,7 @@ CREATE TABLE IF NOT EXISTS `lake`.`shop_public`.`orders` (
   `_cdc_end_topic` string COMMENT 'Kafka topic of the change that ended it',
   `_cdc_end_partition` int COMMENT 'Its partition there',
   `_cdc_end_offset` bigint COMMENT 'Its offset there',
-  `_cdc_unset` array<string> COMMENT 'Columns that are as in the version before; empty if all were told',
+  `_cdc_unset` array<string> COMMENT 'Columns as in the previous version; empty if all had values',
   `_cdc_event` binary COMMENT 'Tells the change that made it from all others',
   `_cdc_end_event` binary COMMENT 'Tells the change that ended it from all others',
   `_cdc_read_again` array<struct<position: binary, ts: timestamp, event: binary, topic: string, partition: int, offset: bigint>> COMMENT 'Where snapshots have read the row again as it is; empty if none has'

@@ -49,7 +49,7 @@ _MARIADB_FILE = Path("replication-mariadb.yaml")
     help=f"Where the shop is; MariaDB's configuration is {_MARIADB_FILE}, unless one is named.",
 )  # fmt: skip
 def demo(rate: float, port: int, server: str) -> None:
-    """Run a shop database under load and replicate it live; Ctrl-C stops all of it."""
+    """Run a shop database under load and replicate it live; Ctrl-C stops all parts."""
     is_named = CONFIG_VARIABLE in os.environ or server == Server.POSTGRES
     config = load_config() if is_named else load_config(_MARIADB_FILE)
     shown = Demo(config, rate, port, Server(server))
@@ -120,7 +120,7 @@ class Demo:
                     spared = self.stop()
             for each in spared:
                 self._console.print(f"left running: {each}", soft_wrap=True, highlight=False)
-            self._console.print("stopped; `make demo` goes on from here")
+            self._console.print("stopped; `make demo` continues from here")
 
     def start(self) -> None:
         """Does steps 1 to 4."""
@@ -150,7 +150,7 @@ class Demo:
             each.look()
 
     def stop(self) -> tuple[str, ...]:
-        """Stops what uses the stack, then the stack; returns others' parts, which keep running."""
+        """Stops the demo's parts, then the stack; returns others' parts, which keep running."""
         return self.stack.down(spare_others=True)
 
     def _say(self, line: str) -> None:
@@ -205,7 +205,7 @@ def _variables(program: str, config: ReplicationConfig, source: DemoSource) -> s
 
 
 def _program(config: ReplicationConfig) -> str:
-    """Returns how to call this program from here: by name only if the shell would find it."""
+    """Returns the command for this program: its name if the shell would find it, else its path."""
     name = "cdc-assets" if shutil.which("cdc-assets") else os.path.relpath(sys.argv[0])
     is_usual = config.path == Path(DEFAULT_FILE).absolute()
     return (

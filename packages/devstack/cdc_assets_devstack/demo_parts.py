@@ -1,4 +1,4 @@
-"""Runs the demo's parts beside the stack: the load on the shop, and Dagster."""
+"""Runs the demo's own parts, outside of the stack: the load on the shop, and Dagster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ShopLoadProcess(Part):
 
     @property
     def port(self) -> int:
-        """0, as it has no port."""
+        """0, as the load has no port."""
         return 0
 
     def fingerprint(self) -> str:
@@ -42,7 +42,7 @@ class ShopLoadProcess(Part):
         return _digest(f"{self._rate:g}", self._dsn)
 
     def users(self, running: RunningProcess) -> tuple[str, ...]:
-        """Returns no users, as only the demo uses it."""
+        """Returns no users, as only the demo uses the load."""
         return ()
 
     def prepare(self) -> None:
@@ -54,7 +54,7 @@ class ShopLoadProcess(Part):
         return Command(argv, env=self.environment({"SHOP_DSN": self._dsn}))
 
     def ready(self) -> bool:
-        """Returns whether it runs."""
+        """Whether the load runs."""
         running = self.running
         return running is not None and running.alive
 
@@ -138,7 +138,7 @@ class Dagster(Part):
         }
 
     def ready(self) -> bool:
-        """Returns whether the webserver answers."""
+        """Whether the webserver answers."""
         try:
             return local_http.request("GET", f"{self.url}/server_info", seconds=5).ok
         except requests.RequestException:

@@ -106,7 +106,7 @@ def demo_source(server: Server, stack: LocalStack) -> DemoSource:
                         "the column stays, and is emptied in the rows that change"
                     ),
                     "ALTER TABLE inventory ALTER COLUMN on_hand TYPE text": (
-                        "the table stops and says why, the others go on"
+                        "the table stops with an error, the other tables continue"
                     ),
                 },
             )
@@ -137,7 +137,7 @@ def demo_source(server: Server, stack: LocalStack) -> DemoSource:
                         "an asset and an Iceberg table, once it has a row"
                     ),
                     "ALTER TABLE inventory MODIFY on_hand text": (
-                        "the table stops and says why, the others go on"
+                        "the table stops with an error, the other tables continue"
                     ),
                 },
             )

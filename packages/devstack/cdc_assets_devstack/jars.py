@@ -87,7 +87,7 @@ def install(
 
 
 def is_installed(layout: StackLayout, part: str, *, verify: bool = False) -> bool:
-    """Returns whether a part's jars are those of its manifest and of the record."""
+    """Whether a part's jars match its manifest and the record."""
     record = _read(_record_file(layout, part))
     if record.get("manifest_sha256") != sha256(_manifest(part)):
         return False
@@ -116,7 +116,7 @@ def record_checksums(layout: StackLayout) -> None:
 
 
 def sha256(file: Path) -> str:
-    """Returns the checksum of a file; empty if there is none."""
+    """Returns the checksum of a file; empty if the file is missing."""
     try:
         with file.open("rb") as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()
@@ -144,7 +144,7 @@ def require_expected(part: str, found: Mapping[str, str], expected: Mapping[str,
 def _install_part(
     layout: StackLayout, part: str, on_progress: OnProgress, *, check: bool = True
 ) -> None:
-    """Resolves a part beside its old jars, checks, swaps and records them."""
+    """Resolves a part's jars in a new folder, checks them, replaces the old ones, records them."""
     folder, record = layout.jars_of(part), _record_file(layout, part)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(f".{part}.lock").open("w") as lock:

@@ -25,7 +25,7 @@ _TOPIC_SECONDS = 20
 
 
 class Kafka(Part):
-    """The broker. Topics are created by whoever needs them, never by a typo in a client."""
+    """The broker. A client must create its topics: a typo never creates one."""
 
     name = "kafka"
 
@@ -59,7 +59,7 @@ class Kafka(Part):
         return Command(argv, env=self.environment())
 
     def ready(self) -> bool:
-        """Returns whether it answers a request for the cluster's metadata."""
+        """Whether the broker answers a request for the cluster's metadata."""
         if not is_open(self.port):
             return False
         try:
@@ -94,11 +94,11 @@ class Kafka(Part):
             raise TerminalError(
                 msg,
                 where=str(data),
-                remedy="restore it, or start anew without any data: make clean",
+                remedy="restore it, or start again without any data: make clean",
             )
 
     def _format(self, data: Path) -> None:
-        """Creates the log folder beside its place: an interrupted call leaves nothing there."""
+        """Creates the log folder under another name and renames it: an interruption leaves none."""
         partial = data.with_name(f"{data.name}.partial")
         for folder in (partial, data):
             shutil.rmtree(folder, ignore_errors=True)

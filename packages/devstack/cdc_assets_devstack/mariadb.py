@@ -28,7 +28,7 @@ from cdc_assets_devstack.unprivileged import give_away, run_once, unprivileged
 
 CAPTURING_USER: Final = "debezium"
 CAPTURING_FILE: Final = "mariadb-debezium"
-"""The name of the secret with that user's password."""
+"""The name of the secret with the capturing user's password."""
 _RIGHTS_TO_CAPTURE: Final = "RELOAD, SHOW DATABASES, REPLICATION SLAVE, BINLOG MONITOR"
 """All rights except SELECT, which `MariaDB.let_capture` grants for one database."""
 
@@ -72,7 +72,7 @@ class MariaDB(Part):
 
     @property
     def programs(self) -> Path:
-        """The folder of its programs: ``bin``, ``scripts``, ``share``.
+        """The folder of the server's programs: ``bin``, ``scripts``, ``share``.
 
         Raises:
             TerminalError: they are not installed.
@@ -97,7 +97,7 @@ class MariaDB(Part):
         return replace(unprivileged(argv, self.layout.home), env=self.environment())
 
     def ready(self) -> bool:
-        """Returns whether it answers a query."""
+        """Whether the server answers a query."""
         try:
             with connect(self.dsn(), connect_timeout=2) as connection:
                 connection.cursor().execute("SELECT 1")
@@ -158,7 +158,7 @@ class MariaDB(Part):
         return TerminalError(
             msg,
             where=f"user=root file={self.layout.secret(self.name)}",
-            remedy="put the user's password into that file, or start anew without any data: "
+            remedy="put the user's password into that file, or start again without any data: "
             "make clean",
         )
 
@@ -169,11 +169,11 @@ class MariaDB(Part):
             raise TerminalError(
                 msg,
                 where=str(self.data),
-                remedy="restore it, or start anew without any data: make clean",
+                remedy="restore it, or start again without any data: make clean",
             )
 
     def _install_db(self) -> None:
-        """Creates the data beside its folder, so that an interrupted call leaves nothing there."""
+        """Creates the data under another name and renames it: an interruption leaves no folder."""
         partial = self.data.with_name(f"{self.data.name}.partial")
         for folder in (partial, self.data):
             shutil.rmtree(folder, ignore_errors=True)

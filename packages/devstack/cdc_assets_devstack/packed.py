@@ -18,12 +18,12 @@ def place(jar: Path, into: Path) -> Path:
 def unpack_once(jar: Path, into: Path, *, runnable: Collection[str]) -> None:
     """Unpacks the programs of a jar to their `place`; removes those of its other versions.
 
-    The folder is created beside its place and renamed, so that an interrupted call leaves nothing
-    there. No other process may do the same at the same time.
+    The folder is created under another name and renamed, so that an interrupted call leaves no
+    folder. No other process may do the same at the same time.
 
     Args:
-        jar: a jar with programs in exactly one folder ``…/bin``, and with other folders beside it.
-        into: a folder for this function's results only: everything else in it is removed.
+        jar: a jar with programs in exactly one folder ``…/bin``, which may have siblings.
+        into: a folder for this function's results only: everything else in the folder is removed.
         runnable: the names of the folders whose files become executable.
 
     Raises:

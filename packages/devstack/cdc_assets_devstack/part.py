@@ -50,7 +50,7 @@ class PartStatus:
 Progress = Callable[[PartStatus], None]
 
 LOCK_SECONDS: Final = 600.0
-"""Longer than any part takes to start: who waits longer waits for a process that hangs."""
+"""Seconds to wait for a part's lock, longer than any part takes to start."""
 
 
 class PartDiedError(TransientError):
@@ -83,7 +83,7 @@ class Part(ABC):
     name: str
     needs: tuple[str, ...] = ()
     inherits: tuple[str, ...] = ()
-    """Variables of the user's environment that it gets in addition to the system's."""
+    """Variables of the user's environment that the part gets in addition to the system's."""
     ready_within_seconds: float = 180
     stop_within_seconds: float = 20
 
@@ -102,17 +102,17 @@ class Part(ABC):
 
     @abstractmethod
     def ready(self) -> bool:
-        """Returns whether it works, asked over its own protocol."""
+        """Whether the part works, asked over its own protocol."""
 
     @abstractmethod
     def prepare(self) -> None:
         """Writes configuration files and whatever else the program needs."""
 
     def require_usable(self) -> None:  # noqa: B027 - most parts have no such reason
-        """Raises if it will never be ready, for a reason that is known while it starts."""
+        """Raises if the part will never be ready, for a reason that is known while it starts."""
 
     def environment(self, settings: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Returns its whole environment: inherited variables and its own settings."""
+        """Returns the part's whole environment: inherited variables and its own settings."""
         return {
             **environment.of_part(self.layout.home, self.name, self.inherits),
             **(settings or {}),
@@ -138,7 +138,7 @@ class Part(ABC):
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """All ports that it needs."""
+        """All ports that the part needs."""
         return (self.port,)
 
     def require_startable(self) -> None:
@@ -157,11 +157,11 @@ class Part(ABC):
                 self._require_unused(running)
 
     def users(self, running: RunningProcess) -> tuple[str, ...]:
-        """Returns the programs that are connected to it."""
+        """Returns the programs that are connected to the part."""
         return clients_of(running.port, process.family_ids(running))
 
     def bring_up(self, progress: Progress) -> None:
-        """Starts it unless it runs, and waits until it is ready.
+        """Starts the part unless it runs, and waits until it is ready.
 
         Raises:
             TerminalError: the port is taken by another program.
@@ -179,7 +179,7 @@ class Part(ABC):
         progress(self.status())
 
     def stop(self) -> bool:
-        """Stops it and everything it started; returns whether it ran."""
+        """Stops the part and every process it started; returns whether it ran."""
         with self._lock():
             pidfile = self.layout.pidfile(self.name)
             ran = process.stop(pidfile, grace_seconds=self.stop_within_seconds)
@@ -189,7 +189,7 @@ class Part(ABC):
             return ran
 
     def status(self) -> PartStatus:
-        """Returns its present status."""
+        """Returns the part's present status."""
         running = self.running
         live = running.process() if running else None
         state = self._state(running is not None, live is not None)
@@ -205,7 +205,7 @@ class Part(ABC):
         )
 
     def require_alive(self) -> None:
-        """Raises if it was started and has ended by itself.
+        """Raises if the part was started and has ended by itself.
 
         Raises:
             PartDiedError: names the part and ends with its log.
@@ -223,7 +223,7 @@ class Part(ABC):
         return PartState.READY if self.ready() else PartState.STARTING
 
     def was_stopped(self) -> bool:
-        """Returns whether it was stopped by command, and nobody is starting it now."""
+        """Whether the part was stopped by command, and no process is starting it now."""
         with self._lock(wait=False) as ours:
             return ours and self.running is None
 
@@ -243,7 +243,7 @@ class Part(ABC):
         return True
 
     def _has_to_start(self) -> bool:
-        """Returns whether it must be started; if so, first removes all obstacles."""
+        """Whether the part must be started; if so, first removes all obstacles."""
         running = self.running
         if running and running.alive:
             if self._fits(running):
@@ -293,7 +293,7 @@ class Part(ABC):
             self.require_usable()
             if time.monotonic() > deadline:
                 msg = (
-                    f"was not ready within {self.ready_within_seconds:.0f} s, and goes on starting"
+                    f"was not ready within {self.ready_within_seconds:.0f} s, and is still starting"
                 )
                 raise self._died(msg, "wait for it by the same command; ")
             if self.interrupt.wait(POLL_SECONDS):

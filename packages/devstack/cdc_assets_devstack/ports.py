@@ -20,7 +20,7 @@ _LOOPBACK = (HOST, "::1", f"::ffff:{HOST}")
 
 
 def is_free(port: int) -> bool:
-    """Returns whether nothing listens on 127.0.0.1:port; ignores lingering closed connections."""
+    """Whether nothing listens on 127.0.0.1:port; ignores lingering closed connections."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -38,7 +38,7 @@ def wait_until_free(port: int, *, within_seconds: float = 5) -> None:
 
 
 def is_open(port: int, timeout_seconds: float = 0.5) -> bool:
-    """Returns whether something accepts connections on 127.0.0.1:port."""
+    """Whether something accepts connections on 127.0.0.1:port."""
     try:
         with socket.create_connection((HOST, port), timeout=timeout_seconds):
             return True
@@ -126,7 +126,7 @@ belong to a connection by the time that a part wants to listen there."""
 
 
 def pick_free_ports() -> Ports:
-    """Picks free ports for all parts of a stack beside others. They are free now, not reserved."""
+    """Picks free ports for all parts of a further stack. They are free now, not reserved."""
     found: dict[str, int] = {}
     for name in Ports().as_dict():
         found[name] = _free_port(taken=frozenset(found.values()))

@@ -76,7 +76,7 @@ class Postgres(Part):
         return replace(command, env=self.environment())
 
     def ready(self) -> bool:
-        """Returns whether it answers a query."""
+        """Whether the server answers a query."""
         try:
             with psycopg.connect(self.dsn(), connect_timeout=2) as connection:
                 connection.execute("SELECT 1")
@@ -111,7 +111,7 @@ class Postgres(Part):
         return TerminalError(
             msg,
             where=f"user=postgres file={self.layout.secret('postgres')}",
-            remedy="put the user's password into that file, or start anew without any data: "
+            remedy="put the user's password into that file, or start again without any data: "
             "make clean",
         )
 
@@ -136,11 +136,11 @@ class Postgres(Part):
             raise TerminalError(
                 msg,
                 where=str(self.data),
-                remedy="restore it, or start anew without any data: make clean",
+                remedy="restore it, or start again without any data: make clean",
             )
 
     def _initdb(self) -> None:
-        """Creates the cluster beside its folder, so that an interrupted call leaves none there."""
+        """Creates the cluster under another name and renames it: an interruption leaves none."""
         partial = self.data.with_name(f"{self.data.name}.partial")
         for folder in (partial, self.data):
             shutil.rmtree(folder, ignore_errors=True)

@@ -120,13 +120,13 @@ class SparkServer(Part):
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """The parts whose jars it needs beside Spark's own; a lake in S3 needs an S3 client."""
+        """The parts whose jars the server needs in addition to Spark's: for S3, an S3 client."""
         places = (value for name, value in (self.conf or {}).items() if name.endswith(".warehouse"))
         return (self.name, *([_S3_CLIENT] if any(p.startswith(_IN_S3) for p in places) else []))
 
     @property
     def own_jars(self) -> tuple[Path, ...]:
-        """The package's jars on its class path."""
+        """The package's jars on the server's class path."""
         return (local_files.JAR, decode.JAR)
 
     def prepare(self) -> None:
@@ -156,7 +156,7 @@ class SparkServer(Part):
         return Command(argv, env=self.environment(settings), cwd=self.layout.tmp(self.name))
 
     def ready(self) -> bool:
-        """Returns whether it answers over gRPC and accepts the token."""
+        """Whether the server answers over gRPC and accepts the token."""
         endpoint = self.endpoint
         if not is_open(endpoint.port):
             return False
@@ -186,7 +186,7 @@ class SparkServer(Part):
         return clients_of(running.port, apart | process.family_ids(running))
 
     def stop(self) -> bool:
-        """Stops it, and the warm-up if that still runs."""
+        """Stops the server, and the warm-up if it still runs."""
         process.stop(self.layout.pidfile(_WARM_UP), grace_seconds=2)
         return super().stop()
 

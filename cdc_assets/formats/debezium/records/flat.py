@@ -46,7 +46,7 @@ class FlatRecords(DialectRecords):
         return StructType([*wire_struct(spec.schema.columns), *self._fields(spec)])
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
-        """Reads the added fields; the row is the one after the change, or the deleted one."""
+        """Reads the added fields; the row is the row after the change, or the deleted row."""
         row = document.getField(PAYLOAD)
         op = self._op(document, spec)
         is_read = (op == "r") | (F.coalesce(self._of_source(row, "snapshot", spec), F.lit("false"))
@@ -86,7 +86,7 @@ class FlatRecords(DialectRecords):
         )
 
     def _part(self, fields: StructType, beside: tuple[str, ...]) -> Expression:
-        """Returns a struct of added fields: those of ``source`` in a struct, and these beside."""
+        """Returns a struct of added fields: a struct ``source``, and these other fields."""
         names = {each.name: self._added.of_source(each.name) for each in fields}
         added = [StructField(n, each.dataType) for each in fields for n in names[each.name]]
         texts = [StructField(name, StringType()) for name in beside]
@@ -105,7 +105,7 @@ class FlatRecords(DialectRecords):
     # ── added fields ─────────────────────────────────────────────────────────────────────
 
     def _fields(self, spec: ReadSpec) -> list[StructField]:
-        """Returns the added fields that are read; a column of the same name takes precedence."""
+        """Returns the added fields to read; a column of the same name takes precedence."""
         taken = set(spec.schema.names)
         wanted = [StructField(name, StringType()) for name in (self._added.op, DELETED)]
         for each in common.source_type(spec.order, spec):
@@ -137,7 +137,7 @@ class FlatRecords(DialectRecords):
         )
 
     def _source(self, row: Expression, is_read: Expression, spec: ReadSpec) -> Expression:
-        """Returns the source; without a position in its order if a part of that is missing."""
+        """Returns the source; without its position if a part of the position is missing."""
         names = [each.name for each in common.source_type(spec.order, spec)]
         found = {name: self._of_source(row, name, spec) for name in names}
         op = self._field(row, self._added.op, spec)

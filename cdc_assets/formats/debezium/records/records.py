@@ -40,7 +40,7 @@ class DialectRecords(ABC):
 
     @property
     def is_inline(self) -> bool:
-        """Whether they carry their schema."""
+        """Whether the records carry their schema."""
         return self._schemas is not None
 
     @abstractmethod
@@ -49,7 +49,7 @@ class DialectRecords(ABC):
 
     @abstractmethod
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
-        """Returns its envelope."""
+        """Returns the envelope of a document."""
 
     @abstractmethod
     def sources(self, raw: DataFrame, order: Order) -> DataFrame:
@@ -57,22 +57,22 @@ class DialectRecords(ABC):
 
     @abstractmethod
     def origin(self) -> Expression:
-        """Returns `ORIGIN` of a raw record; NULL where it cannot be read."""
+        """Returns `ORIGIN` of a raw record; NULL if the record is unreadable."""
 
     def writer(self) -> Expression | None:
         """Returns the number of the schema; None in a dialect without schemas."""
         return None if self._schemas is None else self._schemas.writer()
 
     def numbered(self, raw: DataFrame, writers: Mapping[int, str]) -> DataFrame:
-        """Adds the number of the records' schema; of a known one they lose its text."""
+        """Adds the number of the records' schema, and removes the text of a known schema."""
         return raw if self._schemas is None else self._schemas.numbered(raw, writers)
 
     def read(self, kind: StructType, spec: ReadSpec) -> Expression:
-        """Parses a record, or what is beside its schema; see `cdc_assets.decode.read_json`."""
+        """Parses a record, or its payload next to a schema; see `cdc_assets.decode.read_json`."""
         return parsed(kind, spec, wrapped=self._is_wrapped)
 
     def part(self, kind: StructType) -> Expression:
-        """Returns some fields of a raw record; NULL where it cannot be read."""
+        """Returns some fields of a raw record; NULL if the record is unreadable."""
         return read_json(F.col("value"), kind, wrapped=self._is_wrapped).getField(PAYLOAD)
 
     @property
@@ -80,7 +80,7 @@ class DialectRecords(ABC):
         return isinstance(self._schemas, AroundValue)
 
     def compared(self, fields: Iterable[StructField], spec: ReadSpec) -> StructType:
-        """Returns the struct of a row that tells how it differs from the table's."""
+        """Returns the struct of a row, with its differences from the table's columns."""
         return compared_with(fields, spec, self.beside, spec.schema.key if self.is_inline else ())
 
     def unlike(self, row: Expression, op: Expression) -> Expression:

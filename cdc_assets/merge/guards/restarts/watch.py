@@ -1,4 +1,4 @@
-"""Detects positions that went back in a batch; refuses them, or gives accepted ones their epoch.
+"""Detects positions that went back in a batch; refuses a restart, or gives it an accepted epoch.
 
 The rule is `cdc_assets.changes.restarts`; it looks at the records of a partition one after the
 other. The pass that folds a batch sees them in that order, too, and tells at next to no cost
@@ -43,7 +43,7 @@ Decode = Callable[[Epochs], AbstractContextManager[DataFrame]]
 
 
 class RestartError(TerminalError):
-    """The source's positions went back, and nobody has accepted that."""
+    """The source's positions went back, and no operator has accepted the restart."""
 
     def __init__(self, plan: BatchPlan, restart: Restart) -> None:
         self.restart = restart
@@ -58,9 +58,9 @@ class RestartError(TerminalError):
         )
         name = f"{entry.table.source}.{entry.table.qualified}"
         remedy = (
-            f"`cdc-assets accept-restart {name}` takes what follows as newer; rows that the "
+            f"`cdc-assets accept-restart {name}` takes later changes as newer; rows that the "
             "source no longer has stay in the table unless it sends their deletes. "
-            f"`cdc-assets rebuild {name}` makes the table anew"
+            f"`cdc-assets rebuild {name}` rebuilds the table"
         )
         super().__init__(what, where=where, remedy=remedy)
 
@@ -68,7 +68,7 @@ class RestartError(TerminalError):
 def told_before(
     scheme: Scheme, seen: MergedState, merged: Commit | None, pending: Mapping[int, Restart]
 ) -> Mapping[str, object]:
-    """Returns what tells a witness among records as they are read: ``figures/Witnesses.java``.
+    """Returns the state by which witnesses are detected during reading: ``figures/Witnesses.java``.
 
     Args:
         scheme: of the positions.
@@ -108,20 +108,20 @@ class RestartWatch:
 
     @classmethod
     def of(cls, plan: BatchPlan) -> RestartWatch | None:
-        """Returns a watch; None for other schemes, and for records that were merged before."""
+        """Returns a watch; None for other schemes, and for replays."""
         is_watched = plan.layout.scheme in COMMIT_NUMBERS and not plan.replay
         return cls(plan) if is_watched else None
 
     # ── what costs next to nothing ───────────────────────────────────────────────────────
 
     def before(self) -> Mapping[str, object]:
-        """Returns what was merged before, for the pass that folds."""
+        """Returns the merged state before the batch, for the pass that folds."""
         plan = self._plan
         pending = self.restarts.all_pending(plan.partitions)
         return told_before(plan.layout.scheme, self._seen, _highest_merged(plan), pending)
 
     def must_look(self, figures: BatchFigures, folded: Folded) -> bool:
-        """Returns whether the batch may hold a restart, according to its fold and its figures."""
+        """Whether the batch may hold a restart, according to its fold and its figures."""
         is_possible = figures.signs["suspicious"] or figures.by_op["t"] > 0
         return is_possible and not self._looked and bool(folded.highest)
 
@@ -191,7 +191,7 @@ class RestartWatch:
 
 
 def _highest_merged(plan: BatchPlan) -> Commit | None:
-    """Returns the highest commit that a key may have in the lake; None if nothing tells it."""
+    """Returns the highest commit that a key may have in the lake; None if unknown."""
     carried = plan.published.carried if plan.published else None
     if carried is None or not carried.applied:
         return None
@@ -200,7 +200,7 @@ def _highest_merged(plan: BatchPlan) -> Commit | None:
 
 
 def seen_before(plan: BatchPlan, carried: Restarts) -> MergedState:
-    """Returns the commits and times that were merged before the batch."""
+    """Returns the commits and times merged before the batch."""
     published, scheme = plan.published, plan.layout.scheme
     apart = LEEWAY_MS
     if published is None:

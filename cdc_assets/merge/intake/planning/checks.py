@@ -1,4 +1,4 @@
-"""Checks that a table's committed offsets mean something in its topic as it is."""
+"""Checks that a table's committed offsets are valid in its present topic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cdc_assets.registry import TableEntry
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """The checks of tables before they are planned for.
+    """The checks of tables before planning.
 
     Attributes:
         configured: the tables.
@@ -30,7 +30,7 @@ class Checks:
     log: KafkaLog
 
     def require_none_late(self, entry: TableEntry) -> None:
-        """Checks that no records have come under the name that a table had before.
+        """Fails if records have come under the table's former name.
 
         Raises:
             TerminalError: if some have, which may be changes of rows that are newer by now.
@@ -46,7 +46,7 @@ class Checks:
         published: Published,
         identity: TopicIdentity,
     ) -> None:
-        """Checks that the table's offsets are those of its topic as it is.
+        """Fails if the topic was recreated since the offsets were committed.
 
         Args:
             entry: the table.
@@ -55,13 +55,13 @@ class Checks:
             identity: of the topic as it is.
 
         Raises:
-            TransientError: if the table was found to be renamed since its entry was read.
+            TransientError: if the table was renamed since its entry was read.
             LogReplacedError: for other reasons; see `require_same_log`.
         """
         if published.topic != entry.topic:
             renamed = AtSource.of(state, entry.shard_value).renamed_to(published.topic)
             if renamed is not None:
-                what = f"another step or run has gone on with it as {renamed.schema}.{renamed.name}"
+                what = f"another step or run has continued it as {renamed.schema}.{renamed.name}"
                 where = f"table={entry.table} topic={entry.topic}"
                 raise TransientError(what, where=where, remedy="the next try reads that topic")
         require_same_log(entry, published, identity, self.configured.anew(entry))
@@ -69,7 +69,7 @@ class Checks:
     def require_unmoved(
         self, entry: TableEntry, state: TableState | None, published: Published, marks: Watermarks
     ) -> None:
-        """Checks that keys have not moved between partitions; see `require_unmoved`.
+        """Fails if keys have moved between partitions; see `require_unmoved`.
 
         Raises:
             MovedKeysError: if they have, and nothing but offsets orders changes.
@@ -80,7 +80,7 @@ class Checks:
 
 
 def require_offsets(entry: TableEntry, state: TableState | None) -> None:
-    """Checks that a table with snapshots has offsets: its own, or only those of other shards.
+    """Fails if a table with snapshots has no offsets: neither its own nor other shards'.
 
     Raises:
         TerminalError: if it lost them, or somebody else made it.
@@ -91,13 +91,13 @@ def require_offsets(entry: TableEntry, state: TableState | None) -> None:
 
 
 def require_read(entry: TableEntry, state: TableState | None) -> None:
-    """Checks that a table whose rows are read from its source has them all.
+    """Fails as long as another process still reads the table's rows from its source.
 
-    The process that reads them appends each wave of keys without a look at what is there: a row
-    that a batch had put in before would be there twice.
+    That process appends each wave of keys without a look at the table's rows: a row that a batch
+    had written before would be in the table twice.
 
     Raises:
-        ConflictError: if it has not; see `cdc_assets.merge.resnapshot.beside`.
+        ConflictError: if rows are missing; see `cdc_assets.merge.resnapshot.beside`.
     """
     beside = state.published.carried.beside if state and state.published else None
     if beside is not None and beside.until is None:
@@ -107,7 +107,7 @@ def require_read(entry: TableEntry, state: TableState | None) -> None:
 
 
 def require_begun_here(entry: TableEntry, state: TableState, identity: TopicIdentity) -> None:
-    """Checks that a table without a publish was begun for its topic as it is.
+    """Fails if a table without a publish was begun for another topic than its present one.
 
     Raises:
         LogReplacedError: if it was begun for another one.
@@ -126,7 +126,7 @@ def _without_offsets(entry: TableEntry, state: TableState) -> TerminalError:
             "the lake table lost its offsets: neither its snapshots nor earlier metadata files "
             "have one of our publishes"
         )
-        remedy = f"build it anew, while readers keep its rows: cdc-assets rebuild {entry.table}"
+        remedy = f"rebuild it, while readers keep its rows: cdc-assets rebuild {entry.table}"
         return TerminalError(what, where=where, remedy=remedy)
     what = "the lake table exists but was not made by cdc_assets, or for other source tables"
     remedy = "drop it, or give this table another target in the configuration"

@@ -1,4 +1,4 @@
-"""Checks that a log still holds everything that a table needs of it next."""
+"""Checks that a log still holds every record that a table needs next."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.registry import TableEntry
 
 _NEAR_END: Final = 2
-"""A Kafka transaction ends with an offset without a record: the one before has the last."""
+"""Offsets to read at an end: a Kafka transaction ends with an offset without a record."""
 _SHORT: Final = 2**12
-"""So many digests there are where a topic has many partitions, to keep publishes small."""
+"""Number of distinct digests for topics of many partitions, to keep publishes small."""
 _NO_RECORD: Final = -1
 """The digest of no record, neither whole nor short."""
 
@@ -24,13 +24,13 @@ _NO_RECORD: Final = -1
 def require_same_log(
     entry: TableEntry, published: Published, now: TopicIdentity, anew: str
 ) -> None:
-    """Checks that the log is the one that offsets were counted in, as they mean nothing elsewhere.
+    """Fails if the log is not the one of the table's offsets, which are meaningless in another.
 
     Args:
         entry: the table.
         published: its newest publish.
         now: the log as it is.
-        anew: how the table can be built without what is lost.
+        anew: the remedy: how to rebuild the table without the lost records.
 
     Raises:
         LogReplacedError: if the topic was recreated or the cluster is another one.
@@ -46,7 +46,7 @@ def require_same_log(
 
 
 def require_whole(entry: TableEntry, marks: Watermarks, own: OffsetVector) -> None:
-    """Checks that the log has a table's first offset, which its first replication needs.
+    """Fails if the log has lost a table's first offset, which the first replication needs.
 
     Args:
         entry: the table.
@@ -60,18 +60,18 @@ def require_whole(entry: TableEntry, marks: Watermarks, own: OffsetVector) -> No
     if gone:
         what = f"the log no longer holds its beginning: {' '.join(gone)} was never merged"
         where = f"table={entry.table} topic={entry.topic}"
-        remedy = "if a snapshot of the whole table lies in what is left, set lost_start: accept"
+        remedy = "if the remaining log has a snapshot of the whole table, set lost_start: accept"
         raise LostRangeError(what, where=where, remedy=remedy)
 
 
 def require_kept(entry: TableEntry, start: OffsetVector, marks: Watermarks, anew: str) -> None:
-    """Checks that the log still holds everything that was not merged.
+    """Fails if the log has lost records that were not merged.
 
     Args:
         entry: the table.
         start: its committed offsets.
         marks: of the log.
-        anew: how the table can be built without what is lost.
+        anew: the remedy: how to rebuild the table without the lost records.
 
     Raises:
         LostRangeError: if it begins after a start, or ends before it; names the exact range.
@@ -97,7 +97,7 @@ def last_records(
     marks: Watermarks,
     ranges: tuple[OffsetRange, ...],
 ) -> tuple[LastRecords, LastRecords]:
-    """Reads the last record that was merged before each range, and the last one of each range.
+    """Reads the last merged record before each range, and the last record of each range.
 
     A record that is not there any more is left out of the first ones, unless the topic keeps all
     from its beginning on: then its digest is one that no record has.
@@ -126,16 +126,16 @@ def last_records(
 def require_unchanged(
     entry: TableEntry, published: Published | None, found: LastRecords, anew: str
 ) -> None:
-    """Checks that the log was not cut back and has grown again since it was merged.
+    """Fails if the log was cut back and has grown again since the last merge.
 
     Args:
         entry: the table.
         published: its newest publish; None for the first batch.
         found: the records that the log has where the last merged ones were.
-        anew: how the table can be built without what is lost.
+        anew: the remedy: how to rebuild the table without the lost records.
 
     Raises:
-        LostRangeError: if one is another record; names the range whose beginning nobody knows.
+        LostRangeError: if one is another record; names the range, whose beginning is unknown.
     """
     known = published.carried.last_merged if published else {}
     others = [
@@ -154,6 +154,6 @@ def require_unchanged(
 
 
 def _is_compacted(log: KafkaLog, entry: TableEntry) -> bool:
-    """Returns whether records may be gone from amid the topic; true if that is not to be learnt."""
+    """Whether records may be missing in the middle of the topic; true if that is unknown."""
     settings = log.settings([entry.topic]).get(entry.topic)
     return settings is None or "compact" in settings.policies

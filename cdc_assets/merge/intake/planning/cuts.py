@@ -34,12 +34,12 @@ class Extent:
 
     Attributes:
         window: the hour to stay within, except for the end of a transaction; None for no hour.
-        limits: largest size, as a multiple of the source's limit. More than one is asked for if
-            the rest of something lies behind a batch, and that may be in the next hour: then the
-            hour does not count.
+        limits: largest size, as a multiple of the source's limit. A multiple above 1 is requested
+            if the rest of a transaction, a delivery or a key's changes may follow the batch,
+            possibly in the next hour: then the hour does not count.
         shared: readings of the topic for other tables, to which the batch is cut.
-        until: end, exclusive, which it does not exceed.
-        most: smaller limit than the source's; None for that.
+        until: end of the batch at most, exclusive.
+        most: smaller limit than the source's; None for the source's.
     """
 
     window: HourWindow | None = None
@@ -150,7 +150,7 @@ class Cuts:
         )
 
     def _in_hour(self, entry: TableEntry, unread: Ranges, extent: Extent) -> Ranges:
-        """Cuts ranges at the hour's end if it is over and counts; they may become empty."""
+        """Cuts ranges at the end of an hour that is over and counts; ranges may become empty."""
         window = extent.window if extent.limits == 1 else None
         if window is None or not unread or not window.is_closed(self._clock()):
             return unread
@@ -177,23 +177,23 @@ class Cuts:
 def _without_batch(entry: TableEntry, among: Ranges) -> TransientError:
     what = "no batch was found among unread records, although no transaction has to be waited for"
     where = f"table={entry.table} topic={entry.topic} offsets={' '.join(map(str, among))}"
-    remedy = "it is tried again; if it stays so, report it: the table does not go on until then"
+    remedy = "it is tried again; if the error persists, report it: the table waits until then"
     return TransientError(what, where=where, remedy=remedy)
 
 
 def _up_to(ranges: Ranges, end: OffsetVector) -> Ranges:
-    """Cuts ranges at an end, exclusive; they may become empty."""
+    """Cuts ranges at an end, exclusive; ranges may become empty."""
     return tuple(replace(r, end=max(r.start, min(r.end, end.get(r.partition)))) for r in ranges)
 
 
 def _leaves_some(whole: Ranges, taken: Ranges) -> bool:
-    """Returns whether some of ranges lies behind their taken beginnings, which may go beyond."""
+    """Whether a part of the ranges is not taken; taken ranges may extend beyond the whole."""
     ends = {each.partition: each.end for each in taken}
     return any(each.end > ends.get(each.partition, each.start) for each in whole)
 
 
 class TransactionTopics:
-    """The topics of transaction metadata. The kind of each that was examined is remembered.
+    """The topics of transaction metadata. Remembers the kind of each examined topic.
 
     Args:
         configured: the tables.
@@ -206,7 +206,7 @@ class TransactionTopics:
         self._kinds: dict[str, TopicKind] = {}
 
     def of(self, entry: TableEntry) -> TransactionLog | None:
-        """Returns the transactions of a table; None if no topic tells about them.
+        """Returns the transactions of a table; None if no topic has transaction metadata.
 
         Nor does one for a topic of several tables, whose records are counted for each of them.
 
@@ -220,7 +220,7 @@ class TransactionTopics:
         return self._log.transactions((entry.topic, topic), qualified, marks)
 
     def _topic(self, entry: TableEntry) -> str | None:
-        """Returns the topic of transaction metadata; one that could be a table's is examined."""
+        """Returns the topic of transaction metadata; examines a topic that could be a table's."""
         fmt, name = self._configured.format(entry), entry.at_source.qualified
         found = fmt.topics.transaction_topics(entry.topic, name, self._log.topics())
         doubtful = [each for each in found if fmt.topics.table_of(each, entry.table.source)]

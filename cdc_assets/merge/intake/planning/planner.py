@@ -1,4 +1,4 @@
-"""Plans batches of tables: of what is new in the log, and of what was merged before.
+"""Plans batches of tables: of new records in the log, and of replays.
 
 Finds where a table's next batch starts, and checks that the log still holds all from there on.
 
@@ -82,7 +82,7 @@ class Planner:
     # ── what is new in the log ───────────────────────────────────────────────────────────
 
     def only_existing(self, require: Callable[[TableState], None]) -> None:
-        """From now on plans no batch that would make its table.
+        """Refuses from now on to plan a batch that would create its table.
 
         Args:
             require: raises if a table, as it is planned for, is not the one to merge into.
@@ -90,7 +90,7 @@ class Planner:
         self._require_existing = require
 
     def goes_on_from(self, left: TableState | None) -> None:
-        """Makes the next `tail` use the state that a publish has just left, instead of reading it.
+        """Passes the next `tail` the state after the latest publish, so that it need not be read.
 
         If another writer has published since, the batch conflicts with it before it writes, and
         is then planned from the state read.
@@ -111,11 +111,11 @@ class Planner:
             run_id: recorded.
 
         Raises:
-            LostRangeError, LogReplacedError: if the log is not the one to go on with.
+            LostRangeError, LogReplacedError: if the log does not continue from the offsets.
             TransientError: if the table has another topic by now.
-            MovedKeysError: if partitions were added, and nothing but offsets orders changes.
-            ConflictError: if the table is not there, and is not to be made; or is yet to be read
-                from its source.
+            MovedKeysError: if partitions were added, and only offsets order changes.
+            ConflictError: if the table is missing and must not be created, or its rows are still
+                being read from its source.
         """
         left, self._left = self._left, None
         state = left or self._lake.state(entry.target, entry.shard_value)
@@ -153,7 +153,7 @@ class Planner:
     # ── what was merged before ───────────────────────────────────────────────────────────
 
     def replay_ranges(self, entry: TableEntry, window: HourWindow) -> tuple[OffsetRange, ...]:
-        """Returns an hour's offsets, as far as they were merged; see `Replays.ranges`."""
+        """Returns an hour's merged offsets; see `Replays.ranges`."""
         return self._replays.ranges(entry, window)
 
     def replayable(
@@ -163,7 +163,7 @@ class Planner:
         return self._replays.possible(entry, ranges)
 
     def again(self, entry: TableEntry, ranges: tuple[OffsetRange, ...], run_id: str) -> Pending:
-        """Plans a batch of offsets that were merged before; committed offsets stay.
+        """Plans a replay of merged offsets; committed offsets stay.
 
         Raises:
             ConflictError: if the table no longer exists, or is yet to be read from its source.
@@ -189,7 +189,7 @@ class Planner:
         marks: Watermarks,
         ranges: tuple[OffsetRange, ...],
     ) -> LastRecords:
-        """Returns the last record of each range, if the log before them is the one that was merged.
+        """Returns the last record of each range; fails if the log before the ranges has changed.
 
         Raises:
             LostRangeError: if it was cut back and has grown again.
@@ -229,11 +229,11 @@ class Planner:
         return self._topics.marks(entry)
 
     def offsets_at(self, entry: TableEntry, at: datetime) -> OffsetVector:
-        """Returns the first offsets not older than a time; the log's end if there are none."""
+        """Returns the first offsets not older than a time; the log's end without such offsets."""
         return self._topics.offsets_at(entry, at)
 
     def require_same_topic(self, plan: BatchPlan) -> None:
-        """Checks, after the read, that the topic is still the one that was planned for.
+        """Fails if the topic was recreated between planning and reading.
 
         Raises:
             LogReplacedError: if it was recreated meanwhile.
@@ -242,7 +242,7 @@ class Planner:
 
 
 _SKEW: Final = timedelta(hours=1)
-"""By which the clocks of producers may differ from this one's."""
+"""Most by which the clocks of producers may differ from this process's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,11 +266,11 @@ class Starts:
             now: its topic.
 
         Raises:
-            LostRangeError, LogReplacedError: if the log is not the one to go on with.
+            LostRangeError, LogReplacedError: if the log does not continue from the offsets.
             TransientError: if the table has another topic by now.
-            MovedKeysError: if partitions were added, and nothing but offsets orders changes.
-            TerminalError: if the table has no offsets, or records came under its former name, or it
-                is not known where a dropped table of its name ended.
+            MovedKeysError: if partitions were added, and only offsets order changes.
+            TerminalError: if the table has no offsets, or records came under its former name, or
+                the end of a dropped table of the same name is unknown.
         """
         self.checks.require_none_late(entry)
         require_offsets(entry, state)
@@ -298,7 +298,7 @@ class Starts:
         return now.marks.begin.merged_max(own)
 
     def _behind_another(self, entry: TableEntry, now: TopicNow) -> OffsetVector:
-        """Returns where changes of a dropped table of its name end; empty if there are none."""
+        """Returns the end of a dropped table's changes under this name; empty without any."""
         dropped = entry.dropped
         if dropped is None or dropped.end is None:
             return OffsetVector()
@@ -318,7 +318,8 @@ def end_by_time(
 ) -> OffsetVector:
     """Returns the end of a dropped table's changes, which an earlier version noted without topic.
 
-    All of them are older than the note, and all of a topic that was made anew is newer.
+    All changes of the dropped table are older than the note; all records of a recreated topic are
+    newer.
 
     Args:
         entry: the table.
@@ -327,7 +328,7 @@ def end_by_time(
         marks: of the topic as it is.
 
     Returns:
-        The end; empty if the topic was made anew.
+        The end; empty if the topic was recreated.
 
     Raises:
         TerminalError: if neither is certain.
@@ -338,12 +339,12 @@ def end_by_time(
     if all(later.get(p) <= marks.begin.get(p) for p, _ in end):
         return OffsetVector()
     what = (
-        f"a dropped table of this name ended at offsets {end}, and whether that was in this topic, "
-        "or in one before it was made anew, is not known"
+        f"a dropped table of this name ended at offsets {end}, and it is unknown whether in this "
+        "topic, or before the topic was recreated"
     )
     where = f"table={entry.table} topic={entry.topic}"
     remedy = (
         "in the registry's file, give the table's `dropped` the `topic_id` of the topic as it is, "
-        "or take its `end` out if the topic was made anew since"
+        "or take its `end` out if the topic was recreated since"
     )
     raise TerminalError(what, where=where, remedy=remedy)

@@ -90,7 +90,7 @@ class Plans:
         return replace(plan, forgettable=self._forgettable(plan, marks))
 
     def _forgettable(self, plan: BatchPlan, marks: Watermarks) -> Forgettable | None:
-        """Returns which deletes may go; None if keys may move, or changes are in quarantine."""
+        """Returns forgettable deletes; None if keys may move, or changes are in quarantine."""
         said = self.configured.source(plan.entry).upkeep(plan.entry.table)
         published = plan.published
         if not said.enabled or published is None or published.counts.get("quarantined"):
@@ -151,7 +151,7 @@ class Replays:
     topics: Topics
 
     def ranges(self, entry: TableEntry, window: HourWindow) -> tuple[OffsetRange, ...]:
-        """Returns an hour's offsets, as far as they were merged; none is empty.
+        """Returns an hour's merged offsets, without empty ranges.
 
         Raises:
             LostRangeError: if the log may no longer hold the hour's beginning, of what comes after
@@ -182,7 +182,7 @@ class Replays:
     def possible(
         self, entry: TableEntry, ranges: tuple[OffsetRange, ...]
     ) -> tuple[OffsetRange, ...]:
-        """Returns the part of ranges that can be replayed: what is the table's; none is empty.
+        """Returns the table's own part of ranges, which can be replayed, without empty ranges.
 
         Raises:
             TerminalError: if some of them was never merged, or the table cannot be replayed.
@@ -197,7 +197,7 @@ class Replays:
         return _from(_beginning(published), ranges)
 
     def _published(self, entry: TableEntry) -> Published:
-        """Returns the newest publish of a table that can be replayed.
+        """Returns the newest publish of a table; fails if the table cannot be replayed.
 
         Raises:
             TerminalError: if there is none, or its rows are counted.
@@ -210,20 +210,20 @@ class Replays:
         is_mirror = self.configured.mode(entry) is Mode.MIRROR
         if is_mirror and not self.configured.tables(entry).plan(state).first.schema.key:
             what = "a table without a key is not replayed: its rows are counted, not replaced"
-            remedy = f"build it anew: cdc-assets rebuild {entry.table}"
+            remedy = f"rebuild it: cdc-assets rebuild {entry.table}"
             raise TerminalError(what, where=where, remedy=remedy)
         return state.published
 
 
 def _beginning(published: Published) -> OffsetVector:
-    """Returns the table's own beginning: records before it are another table's, or older rows."""
+    """Returns the table's own beginning: earlier records are another table's, or older rows."""
     return published.carried.read_from or OffsetVector()
 
 
 def _from(beginning: OffsetVector, ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
-    """Cuts ranges at a beginning; none is empty.
+    """Cuts ranges at a beginning, and omits empty ones.
 
-    Not even looked at is what lies before: it could be refused, or show columns of another table.
+    Earlier records must not even be read: they could be refused, or show another table's columns.
     """
     own = (
         replace(each, start=min(each.end, max(each.start, beginning.get(each.partition))))

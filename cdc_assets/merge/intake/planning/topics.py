@@ -1,4 +1,4 @@
-"""Looks at a table's topic: which one it is, and where it begins and ends.
+"""Looks at a table's topic: its identity, beginning and end.
 
 Reads where a table begins in its topic, if that is not the log's beginning.
 """
@@ -21,7 +21,7 @@ from cdc_assets.registry import TableEntry
 
 @dataclass(frozen=True, slots=True)
 class TopicNow:
-    """A topic as it was found.
+    """A topic at the time of a look.
 
     Attributes:
         identity: of the topic.
@@ -43,7 +43,7 @@ class Topics:
     log: KafkaLog
 
     def now(self, entry: TableEntry) -> TopicNow:
-        """Returns the table's topic as it is.
+        """Returns the table's present topic.
 
         Raises:
             LostRangeError: if it does not exist.
@@ -68,7 +68,7 @@ class Topics:
         return marks
 
     def offsets_at(self, entry: TableEntry, at: datetime) -> OffsetVector:
-        """Returns the first offsets not older than a time; the log's end if there are none.
+        """Returns the first offsets not older than a time; the log's end without such offsets.
 
         Raises:
             LostRangeError: if the topic does not exist.
@@ -90,16 +90,16 @@ class Topics:
         return found
 
     def require_same(self, plan: BatchPlan) -> None:
-        """Checks, after the read, that the topic is still the one that was planned for.
+        """Fails if the topic was recreated between planning and reading.
 
         Raises:
-            LogReplacedError: if it was recreated meanwhile.
+            LogReplacedError: if the topic was recreated.
         """
         now = self.log.identity([plan.entry.topic]).get(plan.entry.topic)
         if now != plan.identity:
             what = "the topic was recreated while it was read"
             where = f"{plan.where} was={plan.identity} is={now}"
-            remedy = "nothing was published; build the table anew: cdc-assets rebuild"
+            remedy = "nothing was published; rebuild the table: cdc-assets rebuild"
             raise LogReplacedError(what, where=where, remedy=remedy)
 
 
@@ -112,9 +112,9 @@ def _gone(entry: TableEntry) -> LostRangeError:
 BEGIN: Final = "cdc-assets.begin"
 """Property of a lake table: the offsets before its first batch, if not the log's beginning."""
 BEGIN_TOPIC: Final = "cdc-assets.begin-topic"
-"""Property beside it: the id of the topic that they are of."""
+"""Property with `BEGIN`: the id of the topic of its offsets."""
 BEGIN_WHOLE: Final = "cdc-assets.begin-whole"
-"""Property beside it: the whole table lies behind them, and no snapshot has to be waited for."""
+"""Property with `BEGIN`: the whole table follows its offsets, so that no snapshot is awaited."""
 
 
 def begin_of(state: TableState | None) -> OffsetVector | None:

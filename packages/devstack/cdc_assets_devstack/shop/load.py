@@ -1,7 +1,7 @@
 """Puts steady load on the shop, which continues whatever people do to the shop's tables.
 
 As a program (``python -m cdc_assets_devstack.shop.load --rate 20``) it takes the DSN from
-``SHOP_DSN``, runs until it is told to stop, and prints its troubles.
+``SHOP_DSN``, runs until a signal stops it, and prints its troubles.
 
 A duty that the database refuses (a column was renamed, a table dropped or locked, a constraint
 added) is rolled back and rests for a while; the others continue. Each trouble is reported once, and
@@ -61,7 +61,7 @@ class ShopLoad:
     def run(
         self, stop: threading.Event | None = None, transactions: int | None = None
     ) -> LoadTotals:
-        """Works until ``stop`` is set or that many transactions were tried."""
+        """Works until ``stop`` is set or ``transactions`` transactions were tried."""
         stop = stop or threading.Event()
         enough = None if transactions is None else self._tried + transactions
         while not stop.is_set() and self._tried != enough:
@@ -115,7 +115,7 @@ class ShopLoad:
             stop.wait(max(0.0, due - time.monotonic()))
 
     def _transaction(self, session: Session, duty: Duty, rng: random.Random) -> int:
-        """Does one transaction; returns the number of its row changes, even if rolled back."""
+        """Does one transaction; returns its number of row changes, even if rolled back."""
         clerk = Clerk(session, rng)
         try:
             duty.work(clerk)

@@ -59,7 +59,7 @@ class Troubles:
         trouble.refused_at = now
         if reason not in trouble.said:
             trouble.said.add(reason)
-            self._say(f"the shop cannot {duty.name}: {reason}; it goes on with the rest")
+            self._say(f"the shop cannot {duty.name}: {reason}; the other duties continue")
 
     def done(self, duty: Duty) -> None:
         """Records that a duty was done."""

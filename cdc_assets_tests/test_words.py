@@ -1,0 +1,75 @@
+"""Refused words are found in what people read, and only there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cdc_assets_tests.words import found_in, instead, main
+
+pytestmark = pytest.mark.unit
+
+REFUSED = '''\
+"""Builds the table anew.
+
+It lies beside the old one,
+which is told what is wanted.
+"""
+
+HELP = "It goes on amid changes."
+MESSAGE = f"nothing thereof {HELP} lie in quarantine"
+'''
+CLEAN = '''\
+"""Rebuilds the table as a shadow table; see `beside` and ``anew(told)``.
+
+Args:
+    beside: the shadow table.
+    told: the reported offsets.
+"""
+
+told = beside = anew = "anew"
+FLIES = "Whether the toldest anewer goes."
+'''
+
+
+def written(folder: Path, text: str) -> Path:
+    """Writes an example file."""
+    file = folder / "example.py"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_each_refused_word_is_found_with_its_line(tmp_path: Path) -> None:
+    assert sorted(found_in(written(tmp_path, REFUSED))) == [
+        (1, "anew"),
+        (3, "beside"),
+        (3, "lies"),
+        (4, "told"),
+        (4, "what is wanted"),
+        (7, "amid"),
+        (7, "goes on"),
+        (8, "lie in"),
+        (8, "thereof"),
+    ]
+
+
+def test_names_of_code_and_longer_words_are_no_refused_words(tmp_path: Path) -> None:
+    assert list(found_in(written(tmp_path, CLEAN))) == []
+
+
+def test_the_printed_line_names_the_place_and_what_to_write_instead(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path, 'HELP = "Stops,\\nand Goes on."\n')
+    assert main([tmp_path]) == 1
+    assert capsys.readouterr().out == f"{file}:2: 'Goes on' → continues; resumes\n"
+    assert instead("anew") == "again; from the source; a new …"
+
+
+def test_a_folder_without_refused_words_passes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(tmp_path, CLEAN)
+    assert main([tmp_path]) == 0
+    assert capsys.readouterr().out == ""
