@@ -8,6 +8,8 @@ UV := .uv/bin/uv
 BIN := .venv/bin
 HOME_DIR := .cdc
 PYTEST_ARGS ?=
+# Containers often set this: each process would then compile each of thousands of modules again.
+unexport PYTHONDONTWRITEBYTECODE
 # Two stacks side by side take 8 GB; STACKS=1 is for less, and takes longer.
 STACKS ?= 2
 # Of `make soak`: which share of its modules; after so many seconds it begins no further test.
@@ -37,8 +39,8 @@ dev: install  ## Dagster at 127.0.0.1:3000 (PORT=3001 for another) with ./replic
 	  DAGSTER_HOME="$$PWD/$(HOME_DIR)/dagster" PATH="$$PWD/$(BIN):$$PATH"; \
 	  exec dagster dev -h 127.0.0.1 -p $(PORT)
 
-unit: .venv/.synced  ## the tests that start nothing: seconds
-	$(BIN)/pytest -q -m unit -n logical --maxprocesses 4 $(PYTEST_ARGS)
+unit: .venv/.synced  ## the tests that start nothing: half a minute
+	$(BIN)/pytest -q -m unit -n logical --maxprocesses 4 --durations=10 $(PYTEST_ARGS)
 
 test: install $(HOME_DIR)/.installed-optional  ## every test, on two stacks; STACKS=1 for one (PYTEST_ARGS='-k keys' for some)
 	$(BIN)/pytest -n $(STACKS) --dist loadscope --no-loadscope-reorder --durations=40 $(PYTEST_ARGS)

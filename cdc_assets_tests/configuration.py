@@ -49,7 +49,8 @@ def database_of(variable: str) -> dict[str, Any]:
 
 def write(file: Path, document: Mapping[str, Any]) -> ReplicationConfig:
     """Write a configuration file and read it back."""
-    file.write_text(yaml.safe_dump(dict(document), sort_keys=False))
+    text = yaml.dump(dict(document), Dumper=yaml.CSafeDumper, sort_keys=False)
+    file.write_text(text)
     return load_config(file)
 
 

@@ -21,7 +21,7 @@ from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets_tests.configuration import database_of, on_ports, source, write
-from cdc_assets_tests.markers import require_one_kind
+from cdc_assets_tests.markers import KINDS, chosen_by, kinds_in, require_one_kind
 from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.workers import Dealer, sort_for_dealing
 
@@ -34,6 +34,14 @@ if not profiles.is_soak():  # a server ends before Java's second compiler has pa
 
 MARIADB_VARIABLE = "CDC_ASSETS_TESTS_MARIADB_DSN"
 CHECKOUT_JARS = Path(__file__).parents[1] / ".cdc" / "jars"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no module of tests that ``-m`` leaves out as a whole."""
+    chosen = chosen_by(config.option.markexpr)
+    if len(chosen) == len(KINDS) or not collection_path.match("test_*.py"):
+        return None
+    return True if chosen.isdisjoint(kinds_in(collection_path)) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

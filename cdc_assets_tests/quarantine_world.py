@@ -42,7 +42,7 @@ class QuarantineWorld(World):
         Without an id as an earlier version has written them, in a table without that column.
         """
         name = quarantine_name(source)
-        catalog = self._catalog()
+        catalog = self._catalog
         catalog.create_namespace_if_not_exists(name.namespace)
         stored = catalog.create_table_if_not_exists((name.namespace, name.name), SCHEMA)
         rows = [self._row(table, *place, run_id) for place in places]
@@ -56,7 +56,7 @@ class QuarantineWorld(World):
 
     def publish_quarantined(self, target: LakeName, count: int, at: datetime) -> None:
         """One snapshot that says how many records lie in quarantine, and that offset 0 is read."""
-        catalog = self._catalog()
+        catalog = self._catalog
         catalog.create_namespace_if_not_exists(target.namespace)
         schema = pa.schema({"id": pa.int64()})
         table = catalog.create_table_if_not_exists((target.namespace, target.name), schema)

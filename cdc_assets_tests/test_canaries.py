@@ -12,11 +12,10 @@ import pytest
 
 from cdc_assets_tests.canaries import shown_by, shown_in
 
-pytestmark = pytest.mark.unit
-
 CANARY = "canary-77"
 
 
+@pytest.mark.unit
 def test_a_canary_is_found_in_plain_and_in_compressed_files_and_rows(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text(f"x {CANARY} y")
     (tmp_path / "gzipped").write_bytes(gzip.compress(CANARY.encode()))
@@ -28,6 +27,7 @@ def test_a_canary_is_found_in_plain_and_in_compressed_files_and_rows(tmp_path: P
     assert found == ["gzipped", "plain", "rows.db: kept"]
 
 
+@pytest.mark.slow
 def test_a_canary_in_a_run_that_dagster_keeps_is_found(tmp_path: Path) -> None:
     @dg.op(description=f"holds {CANARY}")
     def holds() -> None: ...
@@ -44,6 +44,7 @@ def test_a_canary_in_a_run_that_dagster_keeps_is_found(tmp_path: Path) -> None:
     assert [each for each in shown_in(tmp_path, [CANARY]) if each.endswith(": snapshots")]
 
 
+@pytest.mark.slow
 def test_a_canary_on_a_command_line_is_found() -> None:
     waits = "import sys; sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", waits, CANARY], stdin=subprocess.PIPE) as process:

@@ -14,8 +14,6 @@ from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.command import run_command
 from cdc_assets_tests.world import registry_of, write_config
 
-pytestmark = pytest.mark.unit
-
 HEAVY = ("dagster", "pyspark", "pyiceberg", "pyarrow", "confluent_kafka", "pydantic", "rich")
 
 
@@ -27,6 +25,7 @@ def process(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.unit
 def test_help_names_every_command() -> None:
     shown = CliRunner().invoke(cli, ["--help"]).output
     for name in ("accept-restart", "demo", "quarantine", "replay", "replicate", "stack", "status",
@@ -34,6 +33,7 @@ def test_help_names_every_command() -> None:
         assert f"\n  {name} " in shown
 
 
+@pytest.mark.slow
 def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom click.testing import CliRunner\nfrom cdc_assets.cli import cli\n"
@@ -47,6 +47,7 @@ def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.slow
 def test_a_missing_configuration_is_bad_usage(tmp_path: Path) -> None:
     done = process(tmp_path, "status")
     assert done.returncode == 2
@@ -54,6 +55,7 @@ def test_a_missing_configuration_is_bad_usage(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.unit
 def test_the_quarantine_has_commands_to_list_and_to_replay(tmp_path: Path) -> None:
     shown = CliRunner().invoke(cli, ["quarantine", "--help"]).output
     for name in ("list", "replay"):
@@ -61,10 +63,12 @@ def test_the_quarantine_has_commands_to_list_and_to_replay(tmp_path: Path) -> No
     assert run_command(tmp_path, "quarantine", "list", "--limit", "0").returncode == 2
 
 
+@pytest.mark.unit
 def test_an_unknown_option_is_bad_usage(tmp_path: Path) -> None:
     assert run_command(tmp_path, "replicate", "--until").returncode == 2
 
 
+@pytest.mark.unit
 @pytest.mark.usefixtures("impatient")
 def test_kafka_that_does_not_answer_is_named_and_is_no_bad_usage(tmp_path: Path) -> None:
     config = write_config(tmp_path)
@@ -78,6 +82,7 @@ def test_kafka_that_does_not_answer_is_named_and_is_no_bad_usage(tmp_path: Path)
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.unit
 def test_a_table_that_is_not_replicated_is_named_with_those_that_are(tmp_path: Path) -> None:
     config = write_config(tmp_path)
     RegistryFile(config.registry).add(registry_of(config, "orders"))
@@ -88,6 +93,7 @@ def test_a_table_that_is_not_replicated_is_named_with_those_that_are(tmp_path: P
     assert "shop.public.orders" in done.stderr
 
 
+@pytest.mark.unit
 def test_of_many_tables_the_nearest_names_are_named(tmp_path: Path) -> None:
     config = write_config(tmp_path)
     RegistryFile(config.registry).add(registry_of(config, *(f"t{n}" for n in range(99)), "orders"))
@@ -98,6 +104,7 @@ def test_of_many_tables_the_nearest_names_are_named(tmp_path: Path) -> None:
     assert "and 90 more" in done.stderr
 
 
+@pytest.mark.unit
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("command", ["status", "plan"])
 def test_without_tables_kafka_is_asked_whether_there_might_be_some(
@@ -110,6 +117,7 @@ def test_without_tables_kafka_is_asked_whether_there_might_be_some(
     assert "Kafka does not answer" in done.stderr
 
 
+@pytest.mark.unit
 def test_a_source_that_is_none_is_bad_usage_before_kafka_is_asked(tmp_path: Path) -> None:
     write_config(tmp_path)
     done = run_command(tmp_path, "replicate", "--source", "shp")
@@ -124,6 +132,7 @@ def failing_with(error: Exception, patch: pytest.MonkeyPatch) -> None:
     patch.setattr("cdc_assets.cli._config", fail)
 
 
+@pytest.mark.unit
 def test_a_file_of_another_user_is_named_without_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +145,7 @@ def test_a_file_of_another_user_is_named_without_a_traceback(
     )
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("kind", [ValueError, ConnectionError], ids=["foreign", "of a client"])
 def test_an_unexpected_error_shows_lines_of_code_and_not_its_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
@@ -148,6 +158,7 @@ def test_an_unexpected_error_shows_lines_of_code_and_not_its_text(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_terminal_without_the_letters_gets_their_numbers(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom cdc_assets import cli\n"
@@ -161,6 +172,7 @@ def test_a_terminal_without_the_letters_gets_their_numbers(tmp_path: Path) -> No
     assert (done.returncode, done.stdout) == (0, "Gr\\xf6\\xdfe \\u8ba2\\u5355\n")
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("text", "key"),
     [
@@ -173,6 +185,7 @@ def test_hours_are_read_as_keys_or_iso(text: str, key: str) -> None:
     assert parse_hour(text).key == key
 
 
+@pytest.mark.unit
 def test_an_hour_that_is_none_is_bad_usage() -> None:
     with pytest.raises(ConfigError, match="yesterday"):
         parse_hour("yesterday")

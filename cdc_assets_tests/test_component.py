@@ -19,7 +19,7 @@ from cdc_assets.orchestration.keys import maintenance_key, table_key
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.world import registry_of, write_config
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 TRANSLATION = {
     "key_prefix": "lake",

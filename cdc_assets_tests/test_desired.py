@@ -13,8 +13,6 @@ from cdc_assets.desired import NOTHING, Desired, DesiredBook, Removal, Wanted, W
 from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets_tests.faults import Death, Fault, How, faults
 
-pytestmark = pytest.mark.unit
-
 AT = datetime(2026, 3, 4, 12, tzinfo=UTC)
 ORDERS = TableName("shop", "public", "orders")
 ITEMS = TableName("shop", "public", "items")
@@ -25,12 +23,14 @@ def book(request: pytest.FixtureRequest, tmp_path: Path) -> DesiredBook:
     return DesiredBook.beside(f"{request.param}{tmp_path}/registry.json")
 
 
+@pytest.mark.unit
 def test_of_most_tables_nothing_is_wanted(book: DesiredBook) -> None:
     assert book.load() == {}
     assert book.of(ORDERS) == NOTHING
     assert NOTHING.held is None
 
 
+@pytest.mark.unit
 def test_what_is_wanted_is_found_by_others_with_since_when_by_whom_and_why(
     book: DesiredBook,
 ) -> None:
@@ -49,6 +49,7 @@ def test_what_is_wanted_is_found_by_others_with_since_when_by_whom_and_why(
     assert pause.words() == "since 2026-03-04 12:00:00Z by cdc-assets pause: the index is rebuilt"
 
 
+@pytest.mark.unit
 def test_a_wish_that_ends_by_itself_is_wanted_until_then_and_holds_nobody(
     book: DesiredBook,
 ) -> None:
@@ -64,6 +65,7 @@ def test_a_wish_that_ends_by_itself_is_wanted_until_then_and_holds_nobody(
     assert mine.load() == {ORDERS: Desired(rebuild=Wanted(AT))}
 
 
+@pytest.mark.unit
 def test_a_wish_that_is_taken_back_leaves_the_others(book: DesiredBook) -> None:
     book.put(ORDERS, Wish.PAUSED, Wanted(AT))
     book.put(ORDERS, Wish.REBUILD, Wanted(AT))
@@ -74,6 +76,7 @@ def test_a_wish_that_is_taken_back_leaves_the_others(book: DesiredBook) -> None:
     assert book.load() == {}
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("name", ["a/b", "a.b", "../up", "Größe", "a b", "orders.paused"])
 def test_any_table_name_has_documents_of_its_own(book: DesiredBook, name: str) -> None:
     odd = TableName("shop", "public", name)
@@ -83,6 +86,7 @@ def test_any_table_name_has_documents_of_its_own(book: DesiredBook, name: str) -
     assert book.of(ORDERS) == Desired(paused=Wanted(AT, why="plain"))
 
 
+@pytest.mark.unit
 def test_what_cannot_be_read_as_a_wish_stops_and_can_be_said_again(tmp_path: Path) -> None:
     book = DesiredBook.beside(str(tmp_path / "registry.json"))
     book.put(ORDERS, Wish.PAUSED, Wanted(AT))
@@ -95,6 +99,7 @@ def test_what_cannot_be_read_as_a_wish_stops_and_can_be_said_again(tmp_path: Pat
     assert book.of(ORDERS).paused == Wanted(AT)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("prefix", ["", "memory://"])
 def test_no_table_is_let_go_because_its_pause_is_where_it_is_nobodys(
     tmp_path: Path, prefix: str
@@ -111,6 +116,7 @@ def test_no_table_is_let_go_because_its_pause_is_where_it_is_nobodys(
     assert west.load() == {}
 
 
+@pytest.mark.unit
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "registry.desired").write_text("a file, not a folder")
     book = DesiredBook.beside(str(tmp_path / "registry.json"))
@@ -118,6 +124,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         book.put(ORDERS, Wish.PAUSED, Wanted(AT))
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("how", list(How), ids=lambda how: how.name)
 def test_a_wish_that_was_interrupted_is_there_whole_or_not_at_all(tmp_path: Path, how: How) -> None:
     book = DesiredBook.beside(str(tmp_path / "registry.json"))
@@ -137,6 +144,7 @@ def wish_for_many(url: str, wish: Wish, tables: list[TableName]) -> None:
             book.put(table, wish, Wanted(AT, wish.value))
 
 
+@pytest.mark.slow
 def test_of_writers_at_once_none_loses_anothers_wish(tmp_path: Path) -> None:
     """One document with all wishes would lose some: each writer puts back what it has read."""
     book = DesiredBook.beside(str(tmp_path / "registry.json"))

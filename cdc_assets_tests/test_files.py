@@ -14,8 +14,6 @@ from fsspec.implementations.local import LocalFileSystem
 from cdc_assets import files as documents
 from cdc_assets.files import LockedError, one_at_a_time, replace_file, replace_read, version_of
 
-pytestmark = pytest.mark.unit
-
 NUMBER, LOCK = "number", "number.lock"
 
 
@@ -34,6 +32,7 @@ def count(folder: Path, times: int) -> None:
             replace_read(files, NUMBER, b"%d" % (now + 1), version)
 
 
+@pytest.mark.slow
 def test_processes_take_turns(tmp_path: Path) -> None:
     replace_file(store(tmp_path), NUMBER, b"0")
     context = multiprocessing.get_context("spawn")
@@ -46,6 +45,7 @@ def test_processes_take_turns(tmp_path: Path) -> None:
     assert not (tmp_path / LOCK).exists()
 
 
+@pytest.mark.unit
 def test_a_process_that_died_does_not_hold_up_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,6 +56,7 @@ def test_a_process_that_died_does_not_hold_up_the_others(
     assert (tmp_path / NUMBER).read_bytes() == b"1"
 
 
+@pytest.mark.unit
 def test_a_process_that_is_slow_does_not_remove_what_another_has_created(tmp_path: Path) -> None:
     files = store(tmp_path)
     with one_at_a_time(files, NUMBER, 1):
@@ -63,6 +64,7 @@ def test_a_process_that_is_slow_does_not_remove_what_another_has_created(tmp_pat
     assert (tmp_path / LOCK).exists()
 
 
+@pytest.mark.unit
 def test_one_that_does_not_end_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It lives, as its object changes, and never ends."""
     monkeypatch.setattr(documents, "ABANDONED_SECONDS", 0.3)

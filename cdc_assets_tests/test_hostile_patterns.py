@@ -92,21 +92,21 @@ def try_on_python(found: Found, seconds: float = SECONDS) -> str | None:
     return None
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_patterns_that_only_a_function_knows_have_samples() -> None:
     unknown = {each.where for each in all_found() if each.text is None}
     assert unknown == {*SAMPLES, *OF_OPERATORS}
 
 
 @profiles.in_soak
-@pytest.mark.unit
+@pytest.mark.slow
 def test_every_pattern_of_pythons_takes_time_in_proportion() -> None:
     slow = [why for found in patterns(PYTHON) if (why := try_on_python(found)) is not None]
     if slow:  # without a traceback: its source may not be parsed before Python 3.11.8 (gh-106905)
         pytest.fail("\n".join(slow), pytrace=False)
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "methods"),
     [
@@ -125,7 +125,7 @@ def test_one_that_takes_four_times_as_long_for_twice_the_text_is_found(
     assert why.startswith("a module on ")
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_patterns_are_found_wherever_they_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

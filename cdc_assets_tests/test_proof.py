@@ -13,8 +13,6 @@ import pytest
 from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.workers import TESTS
 
-pytestmark = pytest.mark.unit
-
 PAGE: Final = TESTS.parent / "docs" / "proof.md"
 MARKED: Final = ("Promises", "Scenarios", "Faults of other systems")
 """The tables in which a file of tests stands for a claim."""
@@ -56,6 +54,7 @@ def left_of(files: set[str]) -> dict[str, str]:
     return {file: words[frozenset(found)] for file, found in left.items()}
 
 
+@pytest.mark.slow
 def test_the_page_of_proof_marks_what_make_test_leaves_to_the_soak() -> None:
     mentions = list(named(PAGE.read_text()))
     assert mentions
@@ -70,6 +69,7 @@ def test_the_page_of_proof_marks_what_make_test_leaves_to_the_soak() -> None:
     assert wrong == [], "\n".join(wrong)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("text", "mark"),
     [

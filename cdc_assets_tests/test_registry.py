@@ -165,7 +165,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
         file.add([entry("a")])
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_concurrent_writers_lose_nothing_and_leave_no_rubbish(tmp_path):
     url = str(tmp_path / "registry.json")
     context = multiprocessing.get_context("spawn")
@@ -189,7 +189,7 @@ def test_a_reader_never_sees_half_a_document(tmp_path):
     assert from_document(files.cat_file(path).decode()) == RegistryFile(url).load()
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_the_registry_needs_neither_spark_nor_dagster():
     code = (
         "import sys, cdc_assets.registry, cdc_assets.config\n"

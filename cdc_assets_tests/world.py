@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -106,7 +107,7 @@ class World:
 
     def publish(self, target: LakeName, start: dict[int, int], end: dict[int, int]) -> None:
         """One snapshot that says it merged ``[start, end)`` within a second each."""
-        catalog = self._catalog()
+        catalog = self._catalog
         catalog.create_namespace_if_not_exists(target.namespace)
         schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
         identifier = (target.namespace, target.name)
@@ -127,5 +128,6 @@ class World:
             for future in self._admin.delete_topics(self._topics).values():
                 future.result()
 
+    @cached_property
     def _catalog(self) -> Catalog:
         return open_catalog(self.config)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+import sys
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 from typing import Final
 
 GROUP: Final = "cdc_assets.formats"
@@ -10,4 +12,14 @@ GROUP: Final = "cdc_assets.formats"
 
 def installed() -> tuple[str, ...]:
     """Returns the names of the installed formats, sorted; loads none of them."""
-    return tuple(sorted({each.name for each in entry_points(group=GROUP)}))
+    return tuple(sorted(entry_points_of_formats().names))
+
+
+def entry_points_of_formats() -> EntryPoints:
+    """Returns the entry points of the installed formats; reads each package's list once."""
+    return _found(tuple(sys.path))
+
+
+@cache
+def _found(_: tuple[str, ...]) -> EntryPoints:
+    return entry_points(group=GROUP)

@@ -5,11 +5,10 @@ Any package can add one by naming a subclass of `cdc_assets.formats.format.Forma
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, cast
 
 from cdc_assets.config import ReplicationConfig, SourceConfig
-from cdc_assets.config.formats import GROUP
+from cdc_assets.config.formats import entry_points_of_formats
 from cdc_assets.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def format_of(source: SourceConfig) -> Format:
     Raises:
         ConfigError: if its package cannot be loaded.
     """
-    found = tuple(entry_points(group=GROUP, name=source.format))
+    found = tuple(entry_points_of_formats().select(name=source.format))
     try:
         kind = cast("type[Format]", found[0].load())
     except (ImportError, AttributeError, IndexError) as error:

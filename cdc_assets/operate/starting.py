@@ -6,12 +6,11 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig, SourceConfig
-from cdc_assets.config.formats import GROUP
+from cdc_assets.config.formats import installed
 from cdc_assets.config.starter import StarterSource
 from cdc_assets.errors import ConfigError
 from cdc_assets.formats.registered import format_of
@@ -127,7 +126,7 @@ def _tables(
 
 
 def _names() -> tuple[str, ...]:
-    names = {each.name for each in entry_points(group=GROUP)}
+    names = set(installed())
     return (*(each for each in FIRST if each in names), *sorted(names - {*FIRST}))
 
 

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from cdc_assets.changes.missing import Missing
 from cdc_assets.changes.offsets import Coordinate, OffsetRange
 
-pytestmark = pytest.mark.unit
-
 PLACES = st.frozensets(st.tuples(st.integers(0, 3), st.integers(0, 50)))
 
 
@@ -20,12 +18,14 @@ def at(partition: int, offset: int) -> Coordinate:
     return Coordinate("t", partition, offset)
 
 
+@pytest.mark.property
 @given(PLACES)
 def test_what_is_written_is_read(places: frozenset[tuple[int, int]]) -> None:
     missing = Missing(places)
     assert Missing.from_dict(json.loads(json.dumps(missing.to_dict()))) == missing
 
 
+@pytest.mark.property
 @given(PLACES, PLACES)
 def test_a_batch_leaves_what_it_has_not_read_and_adds_what_it_has_refused(
     before: frozenset[tuple[int, int]], read: frozenset[tuple[int, int]]
@@ -41,6 +41,7 @@ def test_a_batch_leaves_what_it_has_not_read_and_adds_what_it_has_refused(
             assert (at(partition, offset) in after) is lacks
 
 
+@pytest.mark.unit
 def test_what_is_merged_later_is_not_missing_any_more() -> None:
     missing = Missing.of([at(0, 1), at(0, 2), at(1, 1)])
     left = missing.without([at(0, 2), at(0, 9)])

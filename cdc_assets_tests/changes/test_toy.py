@@ -26,7 +26,13 @@ from cdc_assets_tests.toy.debezium import messages
 from cdc_assets_tests.toy.source import wide
 
 pytestmark = pytest.mark.unit
-SEEDS = range(10)
+Records = Sequence[Record]
+
+
+@pytest.fixture(scope="module", params=range(10))
+def records(request: pytest.FixtureRequest) -> Records:
+    """The records of a log of this seed: made once for the tests that read them."""
+    return busy_log(request.param).records
 
 
 def read(boundary: Boundary) -> dict[str, int | None]:
@@ -36,30 +42,24 @@ def read(boundary: Boundary) -> dict[str, int | None]:
     return dict.fromkeys(found.ids, found.count(COLLECTION)) if found else {}
 
 
-def ends(records: Sequence[Record], sizes: Mapping[str, int], **lost: set[str]) -> dict[str, int]:
+def ends(records: Records, sizes: Mapping[str, int], **lost: set[str]) -> dict[str, int]:
     """Counts of the transactions that have an end."""
     found = boundaries(records, sizes, **lost)
     return {number: count for each in found for number, count in read(each).items()}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_each_whole_transaction_has_an_end_with_its_count(seed: int) -> None:
-    records = busy_log(seed).records
+def test_each_whole_transaction_has_an_end_with_its_count(records: Records) -> None:
     sizes = sizes_of(records)
     assert ends(records, sizes).items() >= sizes.items()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_an_end_may_be_lost(seed: int) -> None:
-    records = busy_log(seed).records
+def test_an_end_may_be_lost(records: Records) -> None:
     sizes = sizes_of(records)
     lost = next(iter(sizes))
     assert sizes.keys() - ends(records, sizes, without_end={lost}).keys() == {lost}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_connector_that_died_inside_a_transaction_never_ends_it(seed: int) -> None:
-    records = busy_log(seed).records
+def test_a_connector_that_died_inside_a_transaction_never_ends_it(records: Records) -> None:
     sizes = sizes_of(records)
     number, _ = max(sizes.items(), key=lambda each: each[1])
     cut = stopped_inside(records, number)

@@ -26,8 +26,6 @@ from cdc_assets.changes.upkeep import (
     tier_of,
 )
 
-pytestmark = pytest.mark.unit
-
 NOW = 1_000_000_000
 TARGET = 512 * MIB
 MINUTE = 60_000
@@ -57,12 +55,14 @@ def line(count: int, every_ms: int, *, steps: int = 0) -> SnapshotHistory:
     return SnapshotHistory(count - 1, snapshots, heads)
 
 
+@pytest.mark.unit
 def test_a_table_has_delete_files_by_its_own_format_version() -> None:
     assert replace(IDLE, marked=1, format_version=2).has_delete_files
     assert not replace(IDLE, marked=0, format_version=2).has_delete_files
     assert not replace(IDLE, marked=1).has_delete_files
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("figures", "tier"),
     [
@@ -90,6 +90,7 @@ def of_size(count: int, mib: int, *, others: int = 0) -> Figures:
     )  # fmt: skip
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("mib", [10, 50, 400])
 def test_a_commit_rewrites_few_bytes_whatever_the_size_of_files(mib: int) -> None:
     figures = of_size(2_000, mib)
@@ -100,18 +101,21 @@ def test_a_commit_rewrites_few_bytes_whatever_the_size_of_files(mib: int) -> Non
     assert 1 <= at_once * mib <= 2 * 256
 
 
+@pytest.mark.unit
 def test_large_files_do_not_decide_how_many_small_ones_are_taken() -> None:
     figures = replace(of_size(60, 10, others=1_000), marked=0)
     assert files_at_once(figures, Tier.SMALL, with_marked=False) == 25
     assert files_at_once(figures, Tier.SMALL, with_marked=True) == 4
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("tier", [Tier.TINY, Tier.SMALL])
 def test_all_files_of_a_small_table_are_put_together_at_once(tier: Tier) -> None:
     figures = replace(IDLE, files=500, undersized=500, file_bytes=500_000, undersized_bytes=500_000)
     assert files_at_once(figures, tier, with_marked=False) >= 500
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("mib", [1, 7, 300])
 def test_of_tiny_files_a_commit_takes_no_more_than_it_may_of_the_largest(mib: int) -> None:
     at_once = files_at_once(of_size(40_000, mib), Tier.TINY, with_marked=False)
@@ -127,18 +131,21 @@ def files_made_of(mib: float) -> int:
     return int(whole) if mib / whole < 1.1 * 512 else int(whole) + 1
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("mib", [50, 85, 150, 257, 300, 380, 383])
 def test_a_commit_leaves_fewer_files_than_it_takes(mib: int) -> None:
     at_once = files_at_once(of_size(40, mib), Tier.SMALL, with_marked=False)
     assert files_made_of(at_once * mib) < at_once
 
 
+@pytest.mark.unit
 def test_branches_and_manifests_are_told_by_their_number() -> None:
     figures = replace(IDLE, dead_branches=("cdc_1",), manifests=101)
     assert tasks(figures, LIMITS, NOW) == (Task.DROP_BRANCHES, Task.MERGE_MANIFESTS)
     assert tasks(replace(IDLE, manifests=100), LIMITS, NOW) == ()
 
 
+@pytest.mark.unit
 def test_what_readers_may_be_at_stays() -> None:
     history = line(100, MINUTE)
     gone = expirable(history, LIMITS, NOW)
@@ -146,6 +153,7 @@ def test_what_readers_may_be_at_stays() -> None:
     assert history.heads[69][1] == NOW - 29 * MINUTE
 
 
+@pytest.mark.unit
 def test_the_newest_publishes_stay_however_old_they_are() -> None:
     history = line(10, 100 * MINUTE, steps=1)
     gone = expirable(history, LIMITS, NOW)
@@ -154,6 +162,7 @@ def test_the_newest_publishes_stay_however_old_they_are() -> None:
     assert 1090 not in gone  # a step of the newest one: without it the line would break
 
 
+@pytest.mark.unit
 def test_a_few_snapshots_go_after_a_day() -> None:
     of_minutes = replace(IDLE, history=line(7, 60 * MINUTE))
     assert expirable(of_minutes.history, LIMITS, NOW)
@@ -162,6 +171,7 @@ def test_a_few_snapshots_go_after_a_day() -> None:
     assert tasks(replace(IDLE, history=line(12, 60 * MINUTE)), LIMITS, NOW) == (Task.EXPIRE,)
 
 
+@pytest.mark.unit
 def test_what_somebody_names_stays() -> None:
     history = line(100, MINUTE)
     tagged = replace(history, refs=(3,))
@@ -170,6 +180,7 @@ def test_what_somebody_names_stays() -> None:
     assert expirable(named, LIMITS, NOW) == tuple(range(50))  # without a gap up to it
 
 
+@pytest.mark.unit
 def test_a_branch_stays_as_far_as_main_does_not_have_it() -> None:
     history = line(100, MINUTE)
     own = {500: PastSnapshot(2, 1, is_publish=False), 501: PastSnapshot(500, 2)}
@@ -181,6 +192,7 @@ def test_a_branch_stays_as_far_as_main_does_not_have_it() -> None:
     assert {500, 501} <= set(expirable(without, LIMITS, NOW))
 
 
+@pytest.mark.unit
 def test_what_was_just_written_beside_main_stays() -> None:
     history = line(5, MINUTE)
     fresh = {900: PastSnapshot(4, NOW - MINUTE)}
@@ -189,6 +201,7 @@ def test_what_was_just_written_beside_main_stays() -> None:
     )
 
 
+@pytest.mark.unit
 def test_after_a_rollback_readers_of_what_was_the_head_may_go_on() -> None:
     history = line(100, MINUTE)
     back = replace(history, head=10, heads={**history.heads, 10: (NOW, None), 99: (NOW - 90, NOW)})
@@ -200,6 +213,7 @@ def test_after_a_rollback_readers_of_what_was_the_head_may_go_on() -> None:
     assert set(range(8, 11)).isdisjoint(later)
 
 
+@pytest.mark.property
 @given(
     st.integers(1, 60), st.integers(1, 400), st.integers(0, 2), st.integers(1, 10),
     st.integers(1, 60), st.data(),
@@ -225,6 +239,7 @@ def test_what_is_left_is_one_line_with_the_offsets(
     assert walked == left
 
 
+@pytest.mark.unit
 def test_files_are_counted_in_the_partition_that_has_most() -> None:
     files = [("a", 1), ("a", 5), ("b", 1), ("a", 10), ("b", 2), ("b", 3)]
     assert most_in_a_partition(files, 0, 10) == 3

@@ -16,7 +16,7 @@ from cdc_assets.errors import TerminalError
 from cdc_assets_tests.devstack.test_ownership import Listener, start
 from cdc_assets_tests.devstack.test_process import gone, until
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 HOLDS = """
 import sys

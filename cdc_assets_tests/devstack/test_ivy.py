@@ -4,8 +4,6 @@ from cdc_assets_devstack.jars import MANIFESTS
 
 from cdc_assets.errors import TransientError
 
-pytestmark = pytest.mark.unit
-
 UNRESOLVED = """
 		module not found: org.apache.kafka#kafka_2.13;4.3.99
 		::::::::::::::::::::::::::::::::::::::::::::::
@@ -28,6 +26,7 @@ FAILED = """
 """
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("printed", "missing"),
     [
@@ -41,6 +40,7 @@ def test_ivys_report_names_what_is_missing(printed, missing):
     assert missing_artifacts(printed.splitlines()) == missing
 
 
+@pytest.mark.slow
 def test_a_repository_that_does_not_answer_is_named_with_the_artifacts(tmp_path, monkeypatch):
     monkeypatch.setenv("CDC_ASSETS_MAVEN_REPOSITORY", "http://127.0.0.1:9/maven")
     with pytest.raises(TransientError) as caught:

@@ -29,7 +29,7 @@ from cdc_assets_devstack.stack import LocalStack
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.devstack.test_process import gone, until
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 LISTENS = """
 import socket, subprocess, sys

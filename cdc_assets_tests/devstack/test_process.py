@@ -10,7 +10,7 @@ from cdc_assets_devstack.process import Command, RunningProcess, Settings
 
 from cdc_assets_tests.waiting import until
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 WITH_A_CHILD = """
 import signal, subprocess, sys, time

@@ -106,7 +106,7 @@ class Front:
         return f"{self.client}:{self.secret}"
 
     def __enter__(self) -> Front:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -21,7 +21,7 @@ from cdc_assets.operate.failures import FailureKind
 from cdc_assets.registry import RegistryFile, TableEntry
 from cdc_assets_tests.elsewhere.s3 import BUCKET, S3
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 NOW = datetime.now(UTC)
 TABLE = TableName("shop", "public", "orders")

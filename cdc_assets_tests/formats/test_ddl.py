@@ -10,8 +10,6 @@ from cdc_assets.formats.ddl import read_statement
 from cdc_assets.schema.ddl import Given, Relation, TableChangeKind
 from cdc_assets_tests.hostile import within
 
-pytestmark = pytest.mark.unit
-
 SAID = [
     (
         "mysql",
@@ -184,6 +182,7 @@ SAID = [
 ]
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(("dialect", "text", "said"), SAID, ids=[each[1] for each in SAID])
 def test_what_a_statement_does_is_told(dialect: str, text: str, said: list[str]) -> None:
     found = read_statement(text, dialect, "shop")
@@ -191,6 +190,7 @@ def test_what_a_statement_does_is_told(dialect: str, text: str, said: list[str])
     assert [f"{each.table}: {each.describe()}" for each in found.changes] == said
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("dialect", "text"),
     [
@@ -214,6 +214,7 @@ def test_what_cannot_be_read_concerns_the_tables_that_it_names(dialect: str, tex
     assert [*found.of(Relation("shop", "other"))] == []
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "text",
     [
@@ -231,6 +232,7 @@ def test_what_cannot_be_read_of_one_table_does_not_concern_others_that_it_mentio
     assert [*found.of(Relation("other", "t"))] == []
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "text",
     [
@@ -253,6 +255,7 @@ def test_rows_that_go_with_their_partition_are_told(text: str) -> None:
     assert [*found.of(Relation("shop", "other"))] == []
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "text",
     [
@@ -267,12 +270,14 @@ def test_rows_that_are_switched_go_from_one_table_and_come_into_the_other(text: 
         assert [each.kind for each in found.of(Relation("dbo", name))] == [TableChangeKind.THINNED]
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("filler", ["with table [", 'to table "', "switch partition 1 to ["])
 def test_names_without_an_end_take_time_in_proportion(filler: str) -> None:
     with within(2):
         read_statement("ALTER TABLE t SWITCH TO u " + filler * 20_000, "tsql", "dbo")
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "text",
     [
@@ -287,6 +292,7 @@ def test_partitions_that_keep_their_rows_are_not(text: str) -> None:
     assert TableChangeKind.THINNED not in [each.kind for each in changes]
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "text",
     [
@@ -302,6 +308,7 @@ def test_tables_of_a_session_are_no_tables(text: str) -> None:
     assert [*found.of(Relation("shop", "t"))] == []
 
 
+@pytest.mark.unit
 def test_names_of_renamed_tables_may_hold_commas() -> None:
     found = read_statement("RENAME TABLE `a,b` TO c, d TO `e,f`", "mysql", "shop")
     assert [(each.table.name, each.renamed_to) for each in found.changes] == [
@@ -310,6 +317,7 @@ def test_names_of_renamed_tables_may_hold_commas() -> None:
     ]
 
 
+@pytest.mark.unit
 def test_a_renamed_table_is_told_by_either_name_and_a_dropped_database_by_each_table() -> None:
     renamed = read_statement("RENAME TABLE a TO b", "mysql", "shop")
     for name in "ab":
@@ -319,6 +327,7 @@ def test_a_renamed_table_is_told_by_either_name_and_a_dropped_database_by_each_t
     assert [each.kind for each in dropped.of(Relation("shop", "any"))] == ["dropped"]
 
 
+@pytest.mark.property
 @given(st.text() | st.sampled_from(["ALTER TABLE t ", "RENAME TABLE ", "DROP TABLE "]).flatmap(
     lambda begin: st.text(alphabet="abt`\"'(),. TOADDROPNULL;0\x00é").map(begin.__add__)
 ))  # fmt: skip
@@ -326,6 +335,7 @@ def test_no_text_raises(text: str) -> None:
     read_statement(text, "mysql", "shop")
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("dialect", ["mysql", "tsql", "oracle"])
 def test_a_statement_of_any_length_is_told_by_its_beginning(dialect: str) -> None:
     columns = ", ".join(f"column_{n} varchar(10) default 'it'" for n in range(10_000))
@@ -339,6 +349,7 @@ def test_a_statement_of_any_length_is_told_by_its_beginning(dialect: str) -> Non
 NOTHING, IMPLIED = Given(), Given(is_implied=True)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("column", "found"),
     [
@@ -381,11 +392,13 @@ def test_the_value_of_older_rows_is_told_by_a_constant_alone(
     assert [each.given for each in change.columns] == [found]
 
 
+@pytest.mark.unit
 def test_a_default_of_sql_server_tells_nothing_of_older_rows() -> None:
     (change,) = read_statement("ALTER TABLE t ADD c int DEFAULT 5", "tsql", "dbo").changes
     assert [each.given for each in change.columns] == [None]
 
 
+@pytest.mark.unit
 def test_a_definition_is_told_among_other_clauses_and_in_lists() -> None:
     text = (
         "ALTER TABLE t ADD (a int DEFAULT 1, b varchar(3) NOT NULL), MODIFY c decimal(5,2) FIRST,"

@@ -532,7 +532,7 @@ def tls_of(folder, *, asks_clients=False):
     return context
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_a_certificate_of_our_own_authority_is_trusted_by_file_only(certificates):
     with running(tls_of(certificates)) as server:
         server.replies[PATH] = schema_reply(KEY)
@@ -547,7 +547,7 @@ def test_a_certificate_of_our_own_authority_is_trusted_by_file_only(certificates
         assert "refused the login" in failure(named, LoginRefusedError).what
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_a_registry_that_asks_for_a_certificate_gets_ours(certificates):
     ca: dict[str, Any] = {"ca_file": str(certificates / "ca.pem")}
     ours: dict[str, Any] = {
@@ -562,7 +562,7 @@ def test_a_registry_that_asks_for_a_certificate_gets_ours(certificates):
         failure(client(server.url, **ca, **wrong), LoginRefusedError)
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_the_certificate_of_an_endpoint_is_checked_by_its_own_authorities(
     certificates, server, monkeypatch
 ):

@@ -19,8 +19,6 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.lake.carried import Carried, SideMark
 from cdc_assets.lake.properties import Published
 
-pytestmark = pytest.mark.unit
-
 WRITTEN_BY_0_1 = Path(__file__).with_name("published_by_0_1")
 CARRIED = Carried(
     applied={0: "0A", 3: "0B"},
@@ -45,17 +43,20 @@ def document() -> dict[str, Any]:
     return json.loads(CARRIED.to_json())
 
 
+@pytest.mark.unit
 def test_what_is_written_is_read() -> None:
     assert Carried.from_json(CARRIED.to_json()) == CARRIED
     nothing = replace(CARRIED, side=SideMark(None), missing=Missing())
     assert Carried.from_json(nothing.to_json()) == nothing
 
 
+@pytest.mark.unit
 def test_more_missing_records_than_a_snapshot_should_hold_are_not_told() -> None:
     many = Missing(frozenset((0, offset) for offset in range(MOST + 1)))
     assert Carried.from_json(replace(CARRIED, missing=many).to_json()).missing is None
 
 
+@pytest.mark.unit
 def test_a_field_that_an_older_version_did_not_write_takes_its_default() -> None:
     for name in document().keys() - {"needs"}:
         older = document()
@@ -65,6 +66,7 @@ def test_a_field_that_an_older_version_did_not_write_takes_its_default() -> None
         )
 
 
+@pytest.mark.unit
 def test_a_field_of_a_newer_version_is_overlooked_unless_it_is_needed() -> None:
     newer = document() | {"colour": "blue"}
     assert Carried.from_json(json.dumps(newer)) == CARRIED
@@ -72,6 +74,7 @@ def test_a_field_of_a_newer_version_is_overlooked_unless_it_is_needed() -> None:
         Carried.from_json(json.dumps(newer | {"needs": ["colour", "side"]}))
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("name", ["keyed", "keyless", "soft"])
 def test_a_publish_of_version_0_1_is_read(name: str) -> None:
     summaries = json.loads((WRITTEN_BY_0_1 / f"{name}.json").read_text())["snapshots"]
@@ -110,6 +113,7 @@ def published(shard: str, offset: int, before: Published | None) -> Published:
     )
 
 
+@pytest.mark.property
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 99)), min_size=1, max_size=12))
 def test_each_publish_says_of_every_shard_what_its_own_newest_said(
@@ -132,6 +136,7 @@ def test_each_publish_says_of_every_shard_what_its_own_newest_said(
     assert head.of_shard("") is None
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "missing",
     [None, Missing(), Missing(frozenset({(1, 5), (1, 6)}))],
@@ -143,6 +148,7 @@ def test_a_snapshot_tells_which_records_are_missing(missing: Missing | None) -> 
     assert Published.from_properties(said.to_properties()).carried.missing == missing
 
 
+@pytest.mark.unit
 def test_a_table_of_one_source_table_has_no_shards() -> None:
     alone = replace(published("", 1, None), others={})
     assert not [name for name in alone.to_properties() if "shard" in name]

@@ -7,6 +7,7 @@ import math
 import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -71,10 +72,10 @@ PUBLISHED = st.builds(
 )
 
 
-def busy(partitions: int, over_hours: int, seed: int = 7) -> Published:
-    """A table with 100 changes a second, whose latencies are spread over a minute."""
+@cache
+def busy_window(over_hours: int, seed: int) -> SloWindow:
+    """The latencies of each of these hours."""
     rng = random.Random(seed)
-    end = {partition: rng.randrange(10**9, 2 * 10**9) for partition in range(partitions)}
     target, slo = SloTarget(95, 300, over_hours), SloWindow()
     for ago in range(over_hours, -1, -1):
         at = NOW - timedelta(hours=ago)
@@ -83,6 +84,14 @@ def busy(partitions: int, over_hours: int, seed: int = 7) -> Published:
             {bucket: 90 * count for bucket, count in LatencyHistogram.of(spread).buckets}
         )
         slo = slo.add(at, many).kept(at, target)
+    return slo
+
+
+def busy(partitions: int, over_hours: int, seed: int = 7) -> Published:
+    """A table with 100 changes a second, whose latencies are spread over a minute."""
+    rng = random.Random(seed)
+    end = {partition: rng.randrange(10**9, 2 * 10**9) for partition in range(partitions)}
+    slo = busy_window(over_hours, seed)
 
     def position(partition: int) -> str:
         numbers = (LSN + rng.randrange(10**6), LSN + rng.randrange(10**6), end[partition] - 1)

@@ -34,7 +34,7 @@ REPORT = dg.AssetKey("orders_report")
 until = partial(waiting.until, within_seconds=240, every_seconds=0.5)
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_the_example_loads_as_it_is(tmp_path: Path) -> None:
     project = Path(shutil.copytree(EXAMPLE, tmp_path / "project"))
     code = (
@@ -59,7 +59,7 @@ def test_the_example_loads_as_it_is(tmp_path: Path) -> None:
     } <= {*done.stdout.split()}
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_the_report_counts_what_is_in_the_lake(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,11 +12,10 @@ from cdc_assets.databases.statements import Range, edges
 from cdc_assets.merge.verifying.narrowing import Sizes
 from cdc_assets.schema.comparing import Fork, Key, tree
 
-pytestmark = pytest.mark.unit
-
 SIZES = Sizes(bucket_rows=1_000, chunk_rows=50_000, most_keys=10_000)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("sizes", "is_ordered", "summed", "read"),
     [
@@ -35,6 +34,7 @@ def test_where_each_statement_reads_the_whole_table_it_looks_at_more_ranges(
     assert found == (summed, read)
 
 
+@pytest.mark.property
 @given(st.lists(st.integers(0, 99), unique=True, max_size=12), st.data())
 def test_rows_of_some_ranges_are_told_apart_by_their_edges(
     cuts: list[int], data: st.DataObject

@@ -28,8 +28,6 @@ from cdc_assets.operate.failures import (
     kind_of,
 )
 
-pytestmark = pytest.mark.unit
-
 AT = datetime(2026, 3, 4, 12, tzinfo=UTC)
 ORDERS = TableName("shop", "public", "orders")
 
@@ -39,10 +37,12 @@ def book(tmp_path: Path) -> FailureBook:
     return FailureBook.beside((tmp_path / "registry.json").as_uri())
 
 
+@pytest.mark.unit
 def test_a_book_without_failures_is_empty(book: FailureBook) -> None:
     assert book.load() == {}
 
 
+@pytest.mark.unit
 def test_failures_are_read_back_and_counted(book: FailureBook) -> None:
     book.record(ORDERS, FailureKind.TERMINAL, "the topic was recreated", AT)
     book.record(ORDERS, FailureKind.TRANSIENT, "Spark does not answer", AT + timedelta(hours=1))
@@ -56,6 +56,7 @@ def test_failures_are_read_back_and_counted(book: FailureBook) -> None:
     assert book.load() == {ORDERS: expected}
 
 
+@pytest.mark.unit
 def test_clearing_forgets_the_count(book: FailureBook) -> None:
     book.record(ORDERS, FailureKind.TERMINAL, "x", AT)
     book.clear(ORDERS)
@@ -64,6 +65,7 @@ def test_clearing_forgets_the_count(book: FailureBook) -> None:
     assert book.record(ORDERS, FailureKind.TERMINAL, "x", AT).attempts == 1
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("name", ["a/b", "a.b", "../up", "Größe", "a b"])
 def test_any_table_name_has_a_file_of_its_own(book: FailureBook, name: str) -> None:
     odd = TableName("shop", "public", name)
@@ -73,12 +75,14 @@ def test_any_table_name_has_a_file_of_its_own(book: FailureBook, name: str) -> N
     assert len(book.load()) == 2
 
 
+@pytest.mark.unit
 def test_a_damaged_document_is_no_failure(book: FailureBook, tmp_path: Path) -> None:
     book.record(ORDERS, FailureKind.TERMINAL, "x", AT)
     (tmp_path / "registry.failures" / "shop.public.orders.json").write_text("{")
     assert book.load() == {}
 
 
+@pytest.mark.unit
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "registry.failures").write_text("a file, not a folder")
     book = FailureBook.beside((tmp_path / "registry.json").as_uri())
@@ -86,6 +90,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         book.record(ORDERS, FailureKind.TERMINAL, "x", AT)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("kind", list(FailureKind), ids=str)
 def test_intervals_double_up_to_the_longest(kind: FailureKind) -> None:
     waits = [Failure(AT, kind, "x", n).retry_at - AT for n in range(1, 40)]
@@ -95,6 +100,7 @@ def test_intervals_double_up_to_the_longest(kind: FailureKind) -> None:
     assert waits[-1] == BACKOFF[kind].longest
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
@@ -120,6 +126,7 @@ def hold(end: int = 7, minutes: float = 15) -> Hold:
     return Hold("742", AT - timedelta(minutes=1), AT + timedelta(minutes=minutes), ends)
 
 
+@pytest.mark.unit
 def test_what_is_waited_for_is_read_back(book: FailureBook) -> None:
     made = book.record(ORDERS, FailureKind.WAITING, "no end", AT, hold())
     assert book.load() == {ORDERS: made}
@@ -127,6 +134,7 @@ def test_what_is_waited_for_is_read_back(book: FailureBook) -> None:
     assert not made.needs_person
 
 
+@pytest.mark.unit
 def test_looks_are_counted_as_long_as_the_log_stands_still(book: FailureBook) -> None:
     def look(kind: FailureKind, held: Hold | None) -> int:
         return book.record(ORDERS, kind, "x", AT, held).attempts
@@ -138,6 +146,7 @@ def test_looks_are_counted_as_long_as_the_log_stands_still(book: FailureBook) ->
     assert look(FailureKind.WAITING, hold(end=8)) == 1
 
 
+@pytest.mark.unit
 def test_a_wait_is_looked_at_when_it_is_over_if_not_before(book: FailureBook) -> None:
     soon = book.record(ORDERS, FailureKind.WAITING, "x", AT, hold(minutes=0.05))
     assert soon.retry_at == AT + timedelta(seconds=3)
@@ -145,6 +154,7 @@ def test_a_wait_is_looked_at_when_it_is_over_if_not_before(book: FailureBook) ->
     assert late.retry_at == AT + timedelta(minutes=1)
 
 
+@pytest.mark.unit
 def test_a_topic_that_moved_ends_the_wait() -> None:
     ends = dict(hold().log_end)
     assert not hold().has_moved(ends)
@@ -160,6 +170,7 @@ def failing(book: FailureBook, hours: float, kind: FailureKind = FailureKind.TRA
     return book.record(ORDERS, kind, "x", AT + timedelta(hours=hours), give_up_after=DAY)
 
 
+@pytest.mark.unit
 def test_what_does_not_pass_by_itself_stops_after_a_while(book: FailureBook) -> None:
     found = [failing(book, hours) for hours in range(24)]
     assert not any(each.stopped or each.needs_person for each in found)
@@ -174,17 +185,20 @@ def test_what_does_not_pass_by_itself_stops_after_a_while(book: FailureBook) -> 
     assert not failing(book, 27).stopped
 
 
+@pytest.mark.unit
 def test_unknown_outcomes_count_together_with_what_is_transient(book: FailureBook) -> None:
     for hours in range(24):
         failing(book, hours)
     assert failing(book, 24, FailureKind.OUTCOME_UNKNOWN).stopped
 
 
+@pytest.mark.unit
 def test_time_in_which_nobody_tried_does_not_stop_a_table(book: FailureBook) -> None:
     failing(book, 0)
     assert not any(failing(book, 100 * n).stopped for n in range(1, 24))
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("jump", [24, 24 * 365, -24], ids=["a day", "a year", "back"])
 def test_a_jump_of_the_clock_stops_no_table(book: FailureBook, jump: float) -> None:
     for tenth in range(LEAST_TRIES):
@@ -192,6 +206,7 @@ def test_a_jump_of_the_clock_stops_no_table(book: FailureBook, jump: float) -> N
     assert not any(failing(book, jump + tenth / 10).stopped for tenth in range(LEAST_TRIES))
 
 
+@pytest.mark.unit
 def test_with_a_short_bound_a_jump_counts_as_one_try(book: FailureBook) -> None:
     bound = timedelta(minutes=10)
     times = [AT, AT + 3 * DAY, *(AT + 3 * DAY + timedelta(seconds=n) for n in range(6))]
@@ -210,6 +225,7 @@ def stopped(book: FailureBook, kind: FailureKind, table: TableName = ORDERS) -> 
     return book.record(table, kind, "x", AT + timedelta(hours=25), give_up_after=DAY)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("kind", sorted(PROBED), ids=str)
 def test_a_stopped_table_is_probed_about_once_an_hour(book: FailureBook, kind: FailureKind) -> None:
     last = stopped(book, kind)
@@ -225,12 +241,14 @@ def test_a_stopped_table_is_probed_about_once_an_hour(book: FailureBook, kind: F
     assert again.is_held_back(last.probe_at)
 
 
+@pytest.mark.unit
 def test_a_stopped_table_that_needs_a_person_is_not_probed(book: FailureBook) -> None:
     last = stopped(book, FailureKind.TERMINAL)
     assert last.probe_at is None
     assert last.is_held_back(last.at + 100 * DAY)
 
 
+@pytest.mark.slow
 def test_probes_of_many_tables_are_spread(book: FailureBook) -> None:
     times = [stopped(book, FailureKind.TRANSIENT, each).probe_at for each in OTHERS]
     minutes = [(at - AT) // timedelta(minutes=1) for at in times if at is not None]
@@ -238,6 +256,7 @@ def test_probes_of_many_tables_are_spread(book: FailureBook) -> None:
     assert max(minutes.count(each) for each in minutes) <= 6
 
 
+@pytest.mark.unit
 def test_a_table_that_an_earlier_version_has_stopped_is_probed(
     book: FailureBook, tmp_path: Path
 ) -> None:
@@ -252,6 +271,7 @@ def test_a_table_that_an_earlier_version_has_stopped_is_probed(
     assert found.retried_for == timedelta(hours=25)
 
 
+@pytest.mark.unit
 def test_a_remedy_that_took_days_is_not_held_against_a_table(book: FailureBook) -> None:
     for hours in range(0, 72, 6):
         assert not failing(book, hours, FailureKind.TERMINAL).stopped
@@ -259,12 +279,14 @@ def test_a_remedy_that_took_days_is_not_held_against_a_table(book: FailureBook) 
     assert failing(book, 96).stopped
 
 
+@pytest.mark.unit
 def test_without_a_bound_it_is_tried_for_ever(book: FailureBook) -> None:
     days = [AT + day * DAY for day in range(30)]
     made = [book.record(ORDERS, FailureKind.TRANSIENT, "x", at).stopped for at in days]
     assert not any(made)
 
 
+@pytest.mark.unit
 def test_what_an_earlier_version_wrote_is_read(book: FailureBook, tmp_path: Path) -> None:
     book.record(ORDERS, FailureKind.TRANSIENT, "x", AT)
     file = tmp_path / "registry.failures" / "shop.public.orders.json"
@@ -277,6 +299,7 @@ def test_what_an_earlier_version_wrote_is_read(book: FailureBook, tmp_path: Path
     assert found.began == AT
 
 
+@pytest.mark.unit
 def test_what_a_clock_that_was_ahead_has_written_is_not_waited_for() -> None:
     now = datetime(2026, 3, 4, tzinfo=UTC)
     failure = Failure(now + timedelta(days=366), FailureKind.TRANSIENT, "x")

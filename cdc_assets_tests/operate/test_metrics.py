@@ -235,7 +235,7 @@ def test_a_look_is_taken_once_however_often_it_is_asked_for(tmp_path: Path) -> N
     assert looks[0] == 2
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_a_scrape_of_a_thousand_tables_costs_little(tmp_path: Path) -> None:
     one = table_status(tmp_path)
     status = status_of(*(renamed(one, f"t{n}") for n in range(1_000)))

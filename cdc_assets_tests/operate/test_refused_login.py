@@ -155,7 +155,7 @@ def answering(status: int) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +17,17 @@ def world(tmp_path: Path, kafka_bootstrap: str) -> Iterator[World]:
     made.close()
 
 
+@pytest.fixture(scope="session")
+def empty_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an instance without runs: its databases are made by a hundred migrations."""
+    folder = tmp_path_factory.mktemp("dagster")
+    with dg.instance_for_test(temp_dir=str(folder)):
+        return folder
+
+
 @pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+def instance(tmp_path: Path, empty_home: Path) -> Iterator[dg.DagsterInstance]:
+    shutil.copytree(empty_home, tmp_path, dirs_exist_ok=True)
     with dg.instance_for_test(temp_dir=str(tmp_path)) as made:
         yield made
 

@@ -21,7 +21,7 @@ from cdc_assets.orchestration.sensors import alert_sensor, watch_sensor
 from cdc_assets.registry import Registry
 from cdc_assets_tests.world import NOW, entry_of, write_config
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 ALERTS = {"webhook": {"env": "ALERTS_WEBHOOK"}}
 SECRET = "s3cret-row-value"

@@ -16,7 +16,7 @@ from cdc_assets_tests.configuration import NOWHERE
 from cdc_assets_tests.orchestration.failed import reason
 from cdc_assets_tests.world import entry_of, registry_of, write_config
 
-pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("impatient")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("impatient")]
 
 TABLES = ("items", "orders")
 

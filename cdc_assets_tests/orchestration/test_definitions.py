@@ -23,8 +23,6 @@ from cdc_assets.orchestration.keys import (
 )
 from cdc_assets_tests.world import registry_of, write_config
 
-pytestmark = pytest.mark.unit
-
 SNAPSHOT = Path(__file__).with_name("definitions.json")
 
 
@@ -55,6 +53,7 @@ def described(definitions: dg.Definitions) -> dict[str, object]:
     return {"assets": assets, "sensors": sensors, "schedules": schedules}
 
 
+@pytest.mark.unit
 def test_definitions_of_three_tables_are_as_recorded(tmp_path: Path) -> None:
     config = write_config(tmp_path)
     found = described(build_definitions(config, registry_of(config, "items", "orders", "users")))
@@ -63,6 +62,7 @@ def test_definitions_of_three_tables_are_as_recorded(tmp_path: Path) -> None:
     assert json.loads(json.dumps(found)) == recorded, json.dumps(found, indent=1)
 
 
+@pytest.mark.unit
 def test_all_tables_share_one_partitions_definition(tmp_path: Path) -> None:
     config = write_config(tmp_path)
     graph = build_definitions(config, registry_of(config, "a", "b")).resolve_asset_graph()
@@ -72,6 +72,7 @@ def test_all_tables_share_one_partitions_definition(tmp_path: Path) -> None:
     assert len(keys) == 2
 
 
+@pytest.mark.unit
 def test_loading_opens_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = write_config(tmp_path)
     monkeypatch.setattr(socket.socket, "connect", _refuse)
@@ -84,6 +85,7 @@ def _refuse(*_: object) -> None:
     raise AssertionError(msg)
 
 
+@pytest.mark.unit
 def test_tables_of_a_source_that_is_no_longer_configured_are_left_out(tmp_path: Path) -> None:
     config = write_config(tmp_path)
     other = config.model_copy(update={"sources": {}})
@@ -92,6 +94,7 @@ def test_tables_of_a_source_that_is_no_longer_configured_are_left_out(tmp_path: 
     assert not graph.get_all_asset_keys()
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("names", [("a-b", "a_b"), ("a.b", "a_b"), ("a.b", "a-b")], ids=str)
 def test_table_names_that_look_alike_get_ops_of_their_own(
     tmp_path: Path, names: tuple[str, str]
@@ -108,6 +111,7 @@ def test_table_names_that_look_alike_get_ops_of_their_own(
     assert len({pool_name(config, each) for each in registry_of(config, *names)}) == 2
 
 
+@pytest.mark.unit
 def test_the_resource_shows_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_TOKEN", "t0k3n")
     config = write_config(
@@ -136,6 +140,7 @@ def load(folder: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.unit
 def test_without_a_configuration_the_definitions_say_how_to_begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +150,7 @@ def test_without_a_configuration_the_definitions_say_how_to_begin(
     assert keys == {"cdc_assets/how_to_begin"}
 
 
+@pytest.mark.unit
 def test_a_wrong_configuration_is_a_load_error_that_names_the_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +162,7 @@ def test_a_wrong_configuration_is_a_load_error_that_names_the_key(
     assert "other.yaml" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_unreachable_kafka_and_catalog_do_not_keep_definitions_from_loading(
     tmp_path: Path,
 ) -> None:
@@ -168,6 +175,7 @@ def test_unreachable_kafka_and_catalog_do_not_keep_definitions_from_loading(
     assert "shop/public/orders" in done.stdout
 
 
+@pytest.mark.unit
 def test_replications_with_names_share_no_name(tmp_path: Path) -> None:
     found = list[dict[str, set[str]]]()
     for name in ("", "east", "west"):
@@ -192,6 +200,7 @@ def test_replications_with_names_share_no_name(tmp_path: Path) -> None:
         assert len(names) == len(set(names)), kind
 
 
+@pytest.mark.slow
 def test_loading_imports_nothing_that_only_runs_need() -> None:
     needless = "{'pyiceberg', 'sqlalchemy', 'sqlglot', 'pyarrow', 'pandas'}"
     code = f"import sys, cdc_assets.definitions; print({needless} & set(sys.modules))"

@@ -76,7 +76,7 @@ def stays_bounded(instance: dg.DagsterInstance, folder: Path) -> None:
     assert prune_all(instance, checks, NOW + WEEK) == 0
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_old_outcomes_go_and_the_newest_and_every_hour_stay(
     instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
@@ -105,7 +105,7 @@ def test_the_same_holds_for_an_event_log_in_postgresql(
         stays_bounded(instance, tmp_path)
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_what_is_not_ours_stays_and_no_more_than_asked_for_goes(
     instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
@@ -120,7 +120,7 @@ def test_what_is_not_ours_stays_and_no_more_than_asked_for_goes(
     assert len(instance.event_log_storage.get_asset_check_execution_history(key, limit=9)) == 3
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_of_events_that_say_that_a_table_is_held_the_newest_stays(
     instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
@@ -137,7 +137,7 @@ def test_of_events_that_say_that_a_table_is_held_the_newest_stays(
     assert rows(instance, SqlEventLogStorageTable) == 3 + 1 + 1
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_a_check_under_way_does_not_cost_the_outcome_before_it(
     instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
@@ -169,7 +169,7 @@ def run_once(instance: dg.DagsterInstance) -> str:
     return dg.materialize([some_table], instance=instance, tags={TAG_MODE: "tail"}).run_id
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_the_files_of_deleted_runs_go_and_those_of_others_stay(
     instance: dg.DagsterInstance,
 ) -> None:
@@ -186,7 +186,7 @@ def test_the_files_of_deleted_runs_go_and_those_of_others_stay(
     assert len(instance.all_logs(stays)) > 0
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_housekeeping_deletes_what_is_older_than_its_retention(
     instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ from cdc_assets.orchestration.side_by_side import materialize
 from cdc_assets.orchestration.table_run import step
 from cdc_assets_tests.world import entry_of, write_config
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 SECRET = "s3cret-row-value"
 TABLES = ("orders", "users")

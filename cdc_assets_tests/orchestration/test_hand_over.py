@@ -14,8 +14,6 @@ from cdc_assets.orchestration.keys import TAG_TOPIC
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets_tests.world import write_config
 
-pytestmark = pytest.mark.unit
-
 CONFIGS: list[ReplicationConfig] = []
 """The configuration of the job, which Dagster makes by a function of this module."""
 ALONE: list[bool] = []
@@ -52,6 +50,7 @@ def job() -> dg.JobDefinition:
     return found.resolve_job_def("tables")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_configured")
 def test_a_run_from_a_failure_waits_for_no_table_that_it_leaves_out(
     instance: dg.DagsterInstance,

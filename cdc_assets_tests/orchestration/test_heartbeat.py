@@ -16,7 +16,7 @@ from cdc_assets_tests.orchestration.test_housekeeping import started_run
 from cdc_assets_tests.waiting import until
 from cdc_assets_tests.world import registry_of, write_config
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 
 @dataclass

@@ -14,7 +14,7 @@ from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.jobs import Retention, prune
 from cdc_assets.orchestration.keys import TAG_MODE, TAG_PROCESS, TAG_REPLICATION
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 HOLD = """
 import sys

@@ -44,7 +44,7 @@ from cdc_assets_tests.command import run_command
 from cdc_assets_tests.configuration import NOWHERE, beside, source
 from cdc_assets_tests.world import World, registry_of, write_config
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 MINUTE = 60.0
 CODE = RepositoryPythonOrigin("python", ModuleCodePointer("nowhere", "defs"))

@@ -43,8 +43,6 @@ from cdc_assets.registry import Registry
 from cdc_assets_tests.configuration import NOWHERE, database_of, platform, source, write
 from cdc_assets_tests.world import NOW, entry_of, registry_of, write_config
 
-pytestmark = pytest.mark.unit
-
 KEY = dg.AssetKey(["shop", "public", "orders"])
 TABLE = TableName("shop", "public", "orders")
 CODE = RepositoryPythonOrigin("python", ModuleCodePointer("nowhere", "defs"))
@@ -56,6 +54,7 @@ def report(**more: object) -> Report:
     return Report(TABLE, ("id",), 7, position=Position("0/1A", '{"0":7}', 42), **more)  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("found", "passed", "severity"),
     [
@@ -74,6 +73,7 @@ def test_what_differs_is_red_and_what_was_not_judged_is_not(
     assert (verdict.passed, verdict.severity.value) == (passed, severity)
 
 
+@pytest.mark.unit
 def test_it_says_how_many_differ_how_and_where_and_no_value() -> None:
     verdict = verdict_of(KEY, report(differences=(ONE, TWO), not_judged=3, why="busy"))
     said = {name: getattr(each, "value", each) for name, each in verdict.metadata.items()}
@@ -108,10 +108,12 @@ def outcome(config: ReplicationConfig) -> tuple[bool, str, str]:
     return verdict.passed, verdict.severity.value, verdict.description
 
 
+@pytest.mark.unit
 def test_a_table_that_is_not_made_yet_says_so(config: ReplicationConfig) -> None:
     assert outcome(config) == (True, "WARN", "not compared: nothing of it was merged yet")
 
 
+@pytest.mark.unit
 def test_a_paused_table_says_so(config: ReplicationConfig) -> None:
     wish = desired.Wanted(NOW, "cdc-assets pause", "moving house")
     Services(config).desired.put(TABLE, desired.Wish.PAUSED, wish)
@@ -121,6 +123,7 @@ def test_a_paused_table_says_so(config: ReplicationConfig) -> None:
     assert "moving house" in words
 
 
+@pytest.mark.unit
 def test_what_keeps_it_from_comparing_is_a_warning_and_no_error(
     config: ReplicationConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +151,7 @@ def shop(folder: Path, **more: object) -> ReplicationConfig:
     return write(folder / "replication.yaml", document)
 
 
+@pytest.mark.unit
 def test_what_holds_the_rows_of_a_database_has_it_and_no_other(tmp_path: Path) -> None:
     assert checked(shop(tmp_path), "a", "b") == {"a", "b"}
     modes = {"a": {"mode": "changelog"}, "b": {"mode": "history"}, "c": {"deletes": "soft"}}
@@ -156,6 +160,7 @@ def test_what_holds_the_rows_of_a_database_has_it_and_no_other(tmp_path: Path) -
     assert checked(shop(tmp_path, database=None), "a", "b") == set()
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("said", "cron"),
     [({}, "*/30 * * * *"), ({"schedule": "off"}, None), ({"schedule": False}, None),
@@ -168,6 +173,7 @@ def test_the_schedule_is_as_configured(tmp_path: Path, said: Any, cron: str | No
     assert found.get("verify_shop_schedule") == cron
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("said", "words"),
     [({"schedule": "every day"}, "no cron expression"), ({"schedule": "61 * * * *"}, "minute"),
@@ -205,6 +211,7 @@ def write_outcome(
     )
 
 
+@pytest.mark.slow
 def test_tables_are_compared_in_turn_and_not_again_before_their_time(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
@@ -217,6 +224,7 @@ def test_tables_are_compared_in_turn_and_not_again_before_their_time(
     assert tick(config, registry, instance, now + timedelta(hours=2)) == {"a"}
 
 
+@pytest.mark.slow
 def test_nothing_is_begun_while_the_last_run_is_not_over(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
@@ -238,6 +246,7 @@ def begun(
     return instance.add_run(run)
 
 
+@pytest.mark.slow
 def test_a_comparison_that_waits_makes_nobody_give_way_and_one_that_works_makes_room(
     tmp_path: Path, instance_in_memory: dg.DagsterInstance
 ) -> None:
@@ -256,6 +265,7 @@ def test_a_comparison_that_waits_makes_nobody_give_way_and_one_that_works_makes_
     assert TAG_HAND_OVER not in again.tags
 
 
+@pytest.mark.slow
 def test_its_runs_are_deleted_in_time_and_what_they_found_is_not(
     tmp_path: Path, instance_in_memory: dg.DagsterInstance
 ) -> None:
@@ -268,6 +278,7 @@ def test_its_runs_are_deleted_in_time_and_what_they_found_is_not(
     assert found[key].status.value == "SUCCEEDED"
 
 
+@pytest.mark.unit
 def test_the_job_compares_and_yields_what_it_cannot_compare(config: ReplicationConfig) -> None:
     registry = registry_of(config, "a", "b")
     job = build_definitions(config, registry).resolve_job_def("verify_shop")
@@ -281,6 +292,7 @@ def test_the_job_compares_and_yields_what_it_cannot_compare(config: ReplicationC
     assert told.description == "not compared: nothing of it was merged yet"
 
 
+@pytest.mark.unit
 def test_a_failing_table_is_not_waited_for(
     config: ReplicationConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,7 +38,7 @@ from cdc_assets_tests.configuration import NOWHERE
 from cdc_assets_tests.lake_view import read_table
 from cdc_assets_tests.world import World, registry_of, write_config
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 Break = Callable[[Table], None]
 MERGED = 3

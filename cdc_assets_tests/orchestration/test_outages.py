@@ -22,7 +22,7 @@ from cdc_assets_tests.outage import Outage, moved, relayed
 from cdc_assets_tests.receiver import Receiver, receiving
 from cdc_assets_tests.world import World, entry_of
 
-pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("impatient")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("impatient")]
 
 
 @pytest.fixture

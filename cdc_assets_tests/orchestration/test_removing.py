@@ -29,7 +29,7 @@ from cdc_assets_tests.orchestration.test_housekeeping import holding
 from cdc_assets_tests.waiting import until
 from cdc_assets_tests.world import entry_of, registry_of, write_config
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 
 class Instance:

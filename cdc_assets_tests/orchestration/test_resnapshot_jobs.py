@@ -18,7 +18,7 @@ from cdc_assets_tests.command import run_command
 from cdc_assets_tests.orchestration.failed import reason
 from cdc_assets_tests.world import registry_of, write_config
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 ORDERS = TableName("shop", "public", "orders")
 

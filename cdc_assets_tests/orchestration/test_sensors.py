@@ -34,7 +34,7 @@ def skipped(result: dg.SensorResult) -> str:
     return (result.skip_reason.skip_message if result.skip_reason else None) or ""
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("make", [discover_sensor, replicate_sensor, promise_sensor])
 def test_a_tick_without_kafka_is_skipped_and_names_it(

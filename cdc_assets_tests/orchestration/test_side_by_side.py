@@ -15,7 +15,7 @@ import pytest
 from cdc_assets.errors import TransientError
 from cdc_assets.orchestration.side_by_side import GracefulStop, materialize
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 
 class Attended(dg.ConfigurableResource):  # type: ignore[type-arg]

@@ -13,7 +13,7 @@ import pytest
 
 from cdc_assets_tests.waiting import until
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 PROGRAM = """
 import pathlib, sys, time

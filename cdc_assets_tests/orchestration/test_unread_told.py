@@ -33,8 +33,6 @@ from cdc_assets.registry import Registry, TableEntry
 from cdc_assets.schema.types import TableSchema
 from cdc_assets_tests.world import NOW, entry_of, write_config
 
-pytestmark = pytest.mark.unit
-
 COMMITTED, END = OffsetVector.of({0: 3}), OffsetVector.of({0: 8})
 
 
@@ -181,6 +179,7 @@ def ends_of(generator: Any) -> tuple[list[object], object]:
             return events, ended.value
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("is_away", [False, True], ids=["Kafka answers", "Kafka is away"])
 def test_a_table_that_waits_says_at_the_runs_end_what_is_unread(
     step: Step, monkeypatch: pytest.MonkeyPatch, is_away: bool
@@ -202,6 +201,7 @@ def test_a_table_that_waits_says_at_the_runs_end_what_is_unread(
     assert numbers == ({} if is_away else {"lag_changes": 5, "lag_seconds": 90.0})
 
 
+@pytest.mark.unit
 def test_a_table_that_has_caught_up_asks_nobody_at_the_runs_end(
     step: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +215,7 @@ def test_a_table_that_has_caught_up_asks_nobody_at_the_runs_end(
     assert step.kafka.asked == asked
 
 
+@pytest.mark.unit
 def test_a_run_goes_on_while_the_rest_of_a_renamed_table_waits(
     step: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,6 +232,7 @@ def test_a_run_goes_on_while_the_rest_of_a_renamed_table_waits(
     assert step.ended == 1, "the tables are no longer those that were loaded"
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("waits", [True, False])
 def test_what_was_merged_under_the_former_name_is_told_of_it(
     step: Step, monkeypatch: pytest.MonkeyPatch, waits: bool
@@ -272,6 +274,7 @@ def test_what_was_merged_under_the_former_name_is_told_of_it(
     assert event.metadata["lag_changes"].value == 5
 
 
+@pytest.mark.unit
 def test_the_first_error_stays_the_tables_whatever_its_lag_comes_to(
     step: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,6 +299,7 @@ def test_the_first_error_stays_the_tables_whatever_its_lag_comes_to(
     assert "its lag is unknown" in step.said[-1]
 
 
+@pytest.mark.slow
 def test_the_first_error_stays_the_tables_if_it_cannot_be_recorded(
     tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.orchestration.failed import reason
 from cdc_assets_tests.world import registry_of, write_config
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

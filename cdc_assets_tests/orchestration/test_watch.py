@@ -26,7 +26,7 @@ from cdc_assets.registry import Registry, RegistryFile
 from cdc_assets_tests.receiver import SECRET_PART, Receiver, changes_of, receiving
 from cdc_assets_tests.world import NOW, entry_of, write_config
 
-pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("impatient")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("impatient")]
 
 ALERTS = {"webhook": {"env": "ALERTS_WEBHOOK"}, "heartbeat": {"env": "HEARTBEAT"}}
 ORDERS, ITEMS = (TableName("shop", "public", name) for name in ("orders", "items"))

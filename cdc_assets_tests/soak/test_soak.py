@@ -13,12 +13,11 @@ from cdc_assets_tests.soak.plan import Group, Part, State, group, in_order
 from cdc_assets_tests.soak.plugin import Soak
 from cdc_assets_tests.workers import TESTS
 
-pytestmark = pytest.mark.unit
-
 OLD, NEW = Passed("aaaa", date(2026, 1, 1), 5), Passed("bbbb", date(2026, 2, 1), 7)
 HERE = Path(__file__)
 
 
+@pytest.mark.unit
 def test_parts_share_all_groups_among_them_whatever_has_run() -> None:
     names = [f"merge/test_{n}" for n in range(21)]
     shares = [Part(n, 8).of(names) for n in range(1, 9)]
@@ -27,12 +26,14 @@ def test_parts_share_all_groups_among_them_whatever_has_run() -> None:
     assert {len(each) for each in shares} == {2, 3}
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("text", ["0/8", "9/8", "3", "3/", "a/b", "-1/2", "1/0"])
 def test_what_is_no_part_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="3/8 is the third of eight"):
         Part.parsed(text)
 
 
+@pytest.mark.unit
 def test_what_never_passed_comes_first_then_what_has_changed_then_the_oldest() -> None:
     groups = [
         Group("same and new", (), State.SAME, date(2026, 3, 1), 0),
@@ -45,11 +46,13 @@ def test_what_never_passed_comes_first_then_what_has_changed_then_the_oldest() -
     ]  # fmt: skip
 
 
+@pytest.mark.unit
 def test_a_part_may_be_among_plugins_of_which_those_of_other_folders_are_left_out() -> None:
     one, two = Soak(Part(1, 2), 1), Soak(Part(1, 2), 1)
     assert {one, two} - {one} == {two}, "as pytest does for folders with a conftest.py"
 
 
+@pytest.mark.unit
 def test_a_group_is_as_old_as_its_oldest_pass() -> None:
     tests = {"a": HERE, "b": HERE}
     found = group("g", tests, {"a": OLD, "b": NEW}, lambda *_: False)
@@ -59,6 +62,7 @@ def test_a_group_is_as_old_as_its_oldest_pass() -> None:
     assert group("g", tests, {"a": OLD}, lambda *_: False).state is State.NEVER
 
 
+@pytest.mark.unit
 def test_the_ledger_keeps_its_lines_sorted_and_each_test_once(tmp_path: Path) -> None:
     file = tmp_path / "passed.tsv"
     for test, passed in (("b", OLD), ("a", OLD), ("c[x, y]", OLD), ("b", NEW)):
@@ -73,12 +77,14 @@ def test_the_ledger_keeps_its_lines_sorted_and_each_test_once(tmp_path: Path) ->
     assert ledger.read(file) == {"a": OLD}
 
 
+@pytest.mark.unit
 def test_the_ledger_that_is_committed_can_be_read_and_is_sorted() -> None:
     lines = ledger.FILE.read_text().splitlines() if ledger.FILE.is_file() else []
     assert lines[1:] == sorted(lines[1:])
     assert len(ledger.read()) == len(lines[1:])
 
 
+@pytest.mark.unit
 def test_a_module_is_about_its_helpers_and_the_folders_that_these_import() -> None:
     about = covered.about(TESTS / "merge" / "test_two_writers.py")
     assert {
@@ -89,6 +95,7 @@ def test_a_module_is_about_its_helpers_and_the_folders_that_these_import() -> No
     assert "cdc_assets_tests/merge/test_keys.py" not in about
 
 
+@pytest.mark.unit
 def test_a_module_is_widened_by_what_it_imports_too() -> None:
     stack = TESTS / "stack"
     assert covered.is_widened(stack / "test_truth.py")
@@ -96,6 +103,7 @@ def test_a_module_is_widened_by_what_it_imports_too() -> None:
     assert not covered.is_widened(stack / "test_assess.py")
 
 
+@pytest.mark.unit
 def test_a_commit_that_git_does_not_know_counts_as_a_change() -> None:
     assert covered.has_changed(HERE, "0123456789ab")
 
@@ -147,6 +155,7 @@ def run(folder: Path, seconds: float) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_part_runs_what_is_left_to_it_and_records_what_has_passed(tmp_path: Path) -> None:
     done = run(tmp_path, 60)
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
@@ -157,6 +166,7 @@ def test_a_part_runs_what_is_left_to_it_and_records_what_has_passed(tmp_path: Pa
     assert line[1].commit == "cccc"
 
 
+@pytest.mark.slow
 def test_a_part_that_runs_out_of_time_says_what_it_did_not_run(tmp_path: Path) -> None:
     done = run(tmp_path, 0)
     assert "part 1/1 ran out of its 0 s before 2 of test_it" in done.stdout, done.stdout
