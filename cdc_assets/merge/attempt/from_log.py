@@ -117,7 +117,8 @@ class FromLog:
         started, steps = time.monotonic(), Steps(pending.plan.where, watch)
         records, is_tail = self._records, isinstance(work, TailRequest)
         share = records.share(pending.plan, shared if is_tail else None, steps)
-        raw = share.records if share else records.own(pending.plan, pending.plan.ranges)
+        with steps.step("read the topic"):  # sending few records along asks the server
+            raw = share.records if share else records.own(pending.plan, pending.plan.ranges)
         try:
             plan, decoder = self._completion.of(request, pending.plan, raw)
         except SilentChangeError as found:
