@@ -42,10 +42,6 @@ MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
     "stack": ("cdc_assets_devstack.cli", "The local stack: up, down, status."),
     "metrics": ("cdc_assets.operate.metrics", "Numbers in OpenMetrics' form, served or printed."),
     "demo": ("cdc_assets_devstack.demo", "A shop database under load, replicated live."),
-    "rebuild": (
-        "cdc_assets.orchestration.rebuild_command",
-        "Rebuild TABLE as a shadow table, then swap it in atomically.",
-    ),
     "resnapshot": (
         "cdc_assets.orchestration.resnapshot_command",
         "Read tables again from their live source; newer changes win.",
@@ -73,6 +69,10 @@ OPERATIONS: Final[Mapping[str, tuple[str, str]]] = {
     "maintain": (
         "cdc_assets.operations.maintain.MAINTAIN",
         "Maintain lake tables: compact, expire snapshots, rewrite manifests, remove left branches.",
+    ),
+    "rebuild": (
+        "cdc_assets.operations.rebuild.operation.REBUILD",
+        "Rebuild TABLE as a shadow table, and swap the shadow table in at once.",
     ),
     "rewind": (
         "cdc_assets.operations.rewind.operation.REWIND",

@@ -44,7 +44,7 @@ SECONDS = 20 if is_soak() else 5
 
 SAMPLES = {
     "cdc_assets.databases.mysql.type_text: f'{quote}{quote}|\\\\\\\\(.)'": [r"''|\\(.)"],
-    "cdc_assets.merge.rebuild.tags: f'{site.kept}([0-9]+)'": ["kept([0-9]+)"],
+    "cdc_assets.operations.rebuild.tables: f'{self._kept}([0-9]+)'": ["kept([0-9]+)"],
 }  # fmt: skip
 """What patterns become that only their function knows."""
 

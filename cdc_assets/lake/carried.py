@@ -16,8 +16,8 @@ from cdc_assets.changes.missing import MOST, Missing
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.position import Floors
 from cdc_assets.errors import TerminalError
-from cdc_assets.lake.beside import Beside
 from cdc_assets.lake.packed import PACKED
+from cdc_assets.lake.shadow_progress import ShadowProgress
 
 PROPERTY: Final = "carried"
 
@@ -99,7 +99,7 @@ class Carried:
     read_at: str = ""
     read_from: OffsetVector | None = None
     own_from: OffsetVector | None = None
-    beside: Beside | None = None
+    beside: ShadowProgress | None = None
     missing: Missing | None = None
     last_merged: LastRecords = field(default_factory=dict[int, tuple[int, int]])
     at_source: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -196,7 +196,7 @@ class Carried:
             read_at=said.get("read_at", ""),
             read_from=_offsets(said.get("read_from")),
             own_from=_offsets(said.get("own_from")),
-            beside=Beside.from_dict(said["beside"]) if "beside" in said else None,
+            beside=ShadowProgress.from_dict(said["beside"]) if "beside" in said else None,
             missing=Missing.from_dict(said["missing"]) if "missing" in said else None,
             last_merged=_records(said.get("last_merged", {})),
             at_source=said.get("at_source", {}),

@@ -59,6 +59,8 @@ class Replicator:
         clock: wall clock, for latencies and attempt times.
         shared: the run's readings of topics of many tables; None if each table reads alone.
         connections: None to open new ones.
+        require_existing: asked before each batch with the table's state; raises if the table is not
+            the one to merge into. None to make tables that do not exist.
     """
 
     def __init__(
@@ -69,22 +71,14 @@ class Replicator:
         clock: Callable[[], datetime] = utc_now,
         shared: SharedReadings | None = None,
         connections: Connections | None = None,
+        require_existing: Callable[[TableState], None] | None = None,
     ) -> None:
         connections = connections or Connections.of(config)
-        self._attempts = Attempts(config, connections, spark, clock, shared)
+        self._attempts = Attempts(config, connections, spark, clock, shared, require_existing)
 
     def sharing(self, shared: SharedReadings) -> Replicator:
         """Shares readings of topics of many tables with other replicators; returns itself."""
         self._attempts.shared = shared
-        return self
-
-    def only_existing(self, require: Callable[[TableState], None] = lambda _: None) -> Replicator:
-        """Refuses from now on to create missing lake tables; returns itself.
-
-        Args:
-            require: asked before each batch; raises if a table is not the one to merge into.
-        """
-        self._attempts.planner.only_existing(require)
         return self
 
     def drain(

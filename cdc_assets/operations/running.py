@@ -81,5 +81,7 @@ class Runner:
     def _report(self, operation: Operation[O, P], options: O, tables: Tables) -> Report:
         if self.work is not None and not options.is_dry_run:
             return self.work(tables)
-        session = TableSession(self.services, tables, self.host)
+        session = TableSession(
+            self.services, tables, self.host, lambda words: self.say(Progress(words))
+        )
         return carried_out(operation, options, session, self.say)

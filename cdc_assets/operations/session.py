@@ -32,6 +32,19 @@ def _never() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceCheck:
+    """The result of comparing a table with its source.
+
+    Attributes:
+        text: the result for people.
+        is_equal: whether nothing differs; also if the table could not be compared.
+    """
+
+    text: str
+    is_equal: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """The process in which an operation works: a command's, a job's run, or an asset's step.
 
@@ -42,6 +55,8 @@ class Host:
         is_wanted: returns whether another run waits for the tables.
         hand_over: asks runs that stay with these tables to end, and returns what could not be
             done, for people; empty if all was.
+        check_source: compares a table with its source, reports progress to the function given, and
+            records the result as the table's check; returns None if the source has no database.
     """
 
     run_id: str
@@ -49,6 +64,9 @@ class Host:
     forget_spark: Callable[[], None] = _nothing
     is_wanted: Callable[[], bool] = _never
     hand_over: Callable[[Sequence[TableEntry]], str] = lambda _: ""
+    check_source: Callable[[TableEntry, Callable[[str], None]], SourceCheck | None] = lambda *_: (
+        None
+    )
 
 
 class TableSession:
@@ -60,10 +78,17 @@ class TableSession:
         services: the log, the lake, the registry and the directives.
         tables: the table; or all that are merged into its lake table, the first of which counts.
         host: the process.
+        say: receives messages about the progress within a step.
     """
 
-    def __init__(self, services: Services, tables: Sequence[TableEntry], host: Host) -> None:
-        self.services, self.tables, self.host = services, tuple(tables), host
+    def __init__(
+        self,
+        services: Services,
+        tables: Sequence[TableEntry],
+        host: Host,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.services, self.tables, self.host, self.say = services, tuple(tables), host, say
         self.entry = self.tables[0]
 
     def __enter__(self) -> TableSession:

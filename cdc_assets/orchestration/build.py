@@ -13,6 +13,7 @@ from cdc_assets.operate.discovery import replicated
 from cdc_assets.operations.command import AnyOperation
 from cdc_assets.operations.compact import COMPACT
 from cdc_assets.operations.maintain import by_target
+from cdc_assets.operations.rebuild.operation import REBUILD
 from cdc_assets.operations.rewind.operation import HISTORY, REWIND
 from cdc_assets.orchestration.assess_jobs import assess_job
 from cdc_assets.orchestration.assessing import assessed_checks
@@ -23,7 +24,6 @@ from cdc_assets.orchestration.maintaining import maintenance_asset
 from cdc_assets.orchestration.matching import matches_checks
 from cdc_assets.orchestration.mount import Mount, mount_of
 from cdc_assets.orchestration.operation_jobs import operation_job
-from cdc_assets.orchestration.rebuild_jobs import rebuild_job
 from cdc_assets.orchestration.resnapshot_jobs import resnapshot_job
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.sensors import (
@@ -61,11 +61,10 @@ SENSORS: Final[Sequence[Make[dg.SensorDefinition]]] = (
     assess_sensor,
 )
 SCHEDULES: Final[Sequence[Make[dg.ScheduleDefinition]]] = (housekeeping_schedule,)
-OPERATIONS: Final[Sequence[AnyOperation]] = (REWIND, HISTORY, COMPACT)
+OPERATIONS: Final[Sequence[AnyOperation]] = (REBUILD, REWIND, HISTORY, COMPACT)
 """The operations that have a job."""
 
 JOBS: Final[Sequence[Make[dg.JobDefinition]]] = (
-    rebuild_job,
     resnapshot_job,
     verify_job,
     assess_job,

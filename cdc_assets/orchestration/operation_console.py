@@ -19,7 +19,7 @@ from cdc_assets.operations.running import Say
 from cdc_assets.operations.session import Host
 from cdc_assets.orchestration.instance import has_instance, open_instance
 from cdc_assets.orchestration.maintaining import maintained
-from cdc_assets.orchestration.operation_jobs import hand_over, observation
+from cdc_assets.orchestration.operation_jobs import checks_of, hand_over, observation
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.registry import TableEntry
 
@@ -68,7 +68,13 @@ def open_console(services: Services) -> Iterator[CommandConsole]:
             hand_over(config, instance, tables)
             return "" if has_instance() else UNSEEN
 
-        host = Host(uuid.uuid4().hex, spark.session, spark.forget, hand_over=handed_over)
+        host = Host(
+            uuid.uuid4().hex,
+            spark.session,
+            spark.forget,
+            hand_over=handed_over,
+            check_source=checks_of(services, spark, instance),
+        )
         try:
             yield CommandConsole(config, instance, host)
         finally:

@@ -2,6 +2,7 @@
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import ConfigError, message_of
+from cdc_assets.operate.comparable import is_comparable
 from cdc_assets.operate.services import Services
 from cdc_assets.operations.command import AnyOperation
 from cdc_assets.operations.operation import (
@@ -23,7 +25,8 @@ from cdc_assets.operations.operation import (
 )
 from cdc_assets.operations.options import Options
 from cdc_assets.operations.running import Runner, Say
-from cdc_assets.operations.session import Host
+from cdc_assets.operations.session import Host, SourceCheck
+from cdc_assets.orchestration.checks import ERROR
 from cdc_assets.orchestration.keys import (
     TAG_HAND_OVER,
     TAG_MODE,
@@ -33,8 +36,9 @@ from cdc_assets.orchestration.keys import (
     names_in,
     table_key,
 )
+from cdc_assets.orchestration.matching import compared
 from cdc_assets.orchestration.people import people_job
-from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets.orchestration.resources import ReplicationSpark, spark_resource
 from cdc_assets.registry import Registry, TableEntry
 
 
@@ -94,7 +98,14 @@ def _run_in_job(
         for each in report.observations:
             context.log_event(observation(config, each))
 
-    host = Host(context.run_id, spark.session, spark.forget, hand_over=handed_over)
+    check_source = checks_of(services, spark, context.instance)
+    host = Host(
+        context.run_id,
+        spark.session,
+        spark.forget,
+        hand_over=handed_over,
+        check_source=check_source,
+    )
     try:
         options = _options(operation, given)
         runner = Runner(services, host, sayer(context), on_report)
@@ -162,6 +173,24 @@ def _value(value: object) -> Any:
             return dg.MetadataValue.table(rows, schema=schema)
         case _:
             return value
+
+
+def checks_of(
+    services: Services, spark: ReplicationSpark, instance: dg.DagsterInstance
+) -> Callable[[TableEntry, Callable[[str], None]], SourceCheck | None]:
+    """Returns a function that compares a table with its source, as `Host.check_source` says.
+
+    The instance receives the result as the table's check, which belongs to no run.
+    """
+
+    def check(entry: TableEntry, say: Callable[[str], None]) -> SourceCheck | None:
+        if not is_comparable(services.config, entry):
+            return None
+        verdict = compared(services, entry, spark, f"verify-{uuid.uuid4()}", say, merges=True)
+        instance.report_runless_asset_event(verdict.evaluation())
+        return SourceCheck(verdict.description, verdict.passed or verdict.severity is not ERROR)
+
+    return check
 
 
 def hand_over(

@@ -11,10 +11,10 @@ from cdc_assets.merge.plan.stable_partitions import MovedKeysError
 from cdc_assets.operate.assess.finding import Verdict
 from cdc_assets.operate.assess.look import Depth, assess
 from cdc_assets.operate.services import Services
-from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.merge.events import PLACEHOLDER, event
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
+from cdc_assets_tests.operated import run_rebuild
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 
@@ -111,11 +111,11 @@ def test_a_table_ordered_by_offsets_stops_once_a_second_partition_is_used(pipeli
 
     RegistryFile(made.config.registry).add([made.entry(TABLE)])
     name = str(made.entry(TABLE).table)
-    assert not run_rebuild(made.config, name, Wish(from_snapshot=True), print).is_done
+    assert not run_rebuild(made.config, name, from_snapshot=True).is_done
     snapshot = [unplaced("r", 0, "newest", 3, last="first"), unplaced("r", 1, "made", last="true"),
                 unplaced("r", 2, "made", 2, last="last")]  # fmt: skip
     made.produce(TABLE, snapshot)
-    assert run_rebuild(made.config, name, Wish(), print).is_done
+    assert run_rebuild(made.config, name).is_done
     made.produce(TABLE, [unplaced("u", 0, "goes on", 3), unplaced("d", 1, None)])
     made.merge(TABLE)
     assert names(made) == {0: "goes on", 2: "made"}

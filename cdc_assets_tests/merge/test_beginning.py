@@ -14,11 +14,11 @@ from cdc_assets.changes.position import Scheme, encode
 from cdc_assets.errors import ConflictError
 from cdc_assets.formats.layout import Layout
 from cdc_assets.lake import Published, TableState
-from cdc_assets.lake.beside import Beside
 from cdc_assets.lake.carried import Carried, SideMark
+from cdc_assets.lake.shadow_progress import ShadowProgress
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.intake.planning.checks import require_read
-from cdc_assets.merge.resnapshot.beginning import beginning
+from cdc_assets.operations.rebuild.shadow_table import beginning_of
 from cdc_assets.registry import TableEntry
 
 pytestmark = pytest.mark.unit
@@ -79,7 +79,7 @@ WHOLE = Watermarks(OffsetVector.of({0: 5, 1: 20}), OffsetVector.of({0: 100, 1: 1
 def begun(
     old: TableState = OLD, marks: Watermarks = WHOLE, layout: Layout = LAYOUT, topic: str = "topic"
 ) -> tuple[OffsetVector, Carried]:
-    return beginning(old, layout, TopicIdentity("cluster", topic), marks, RECENT)
+    return beginning_of(old, layout, TopicIdentity("cluster", topic), marks, RECENT)
 
 
 def test_it_begins_where_the_old_table_stands() -> None:
@@ -93,7 +93,7 @@ def test_it_begins_where_the_old_table_stands() -> None:
         generation=0,
         read_at=position(50),
         read_from=PUBLISHED.offsets,
-        beside=Beside(),
+        beside=ShadowProgress(),
     )
 
 
@@ -160,35 +160,35 @@ def test_where_that_means_nothing_rows_stand_below_every_change(
     assert carried.read_at == bytes(8 * layout.scheme.numbers).hex()
     assert carried.applied == {}
     assert carried.numbering == ""
-    assert carried.beside == Beside(doubts=1), "with several partitions it is compared"
+    assert carried.beside == ShadowProgress(doubts=1), "with several partitions it is compared"
 
 
 def test_what_a_publish_carries_is_read_again() -> None:
     _, carried = begun()
-    at = Beside(("eu", "7"), waves=2, rows=900, is_read=True, until=WHOLE.end, doubts=3)
-    for beside in (Beside(), at):
+    at = ShadowProgress(("eu", "7"), waves=2, rows=900, is_read=True, until=WHOLE.end, doubts=3)
+    for beside in (ShadowProgress(), at):
         said = replace(PUBLISHED, carried=replace(carried, beside=beside))
         assert Published.from_properties(said.to_properties()) == said
 
 
 def test_a_wave_more_says_where_the_next_one_begins() -> None:
-    one = Beside().after(400, ("7",))
-    assert one == Beside(("7",), waves=1, rows=400)
-    assert one.after(100, None) == Beside(None, waves=2, rows=500, is_read=True)
+    one = ShadowProgress().after(400, ("7",))
+    assert one == ShadowProgress(("7",), waves=1, rows=400)
+    assert one.after(100, None) == ShadowProgress(None, waves=2, rows=500, is_read=True)
 
 
 @pytest.mark.parametrize(
     ("beside", "is_read"),
     [
         (None, True),
-        (Beside(), False),
-        (Beside(is_read=True), False),
-        (Beside(is_read=True, until=WHOLE.end), True),
+        (ShadowProgress(), False),
+        (ShadowProgress(is_read=True), False),
+        (ShadowProgress(is_read=True, until=WHOLE.end), True),
     ],
     ids=["from_its_log", "in_waves", "not_delivered_yet", "read"],
 )
 def test_no_batch_is_planned_into_a_table_that_is_being_read(
-    beside: Beside | None, *, is_read: bool
+    beside: ShadowProgress | None, *, is_read: bool
 ) -> None:
     """Its process appends what it reads, whatever is there."""
     state = replace(OLD, published=replace(PUBLISHED, carried=replace(CARRIED, beside=beside)))

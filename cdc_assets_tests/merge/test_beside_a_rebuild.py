@@ -112,7 +112,7 @@ def test_what_was_written_is_not_published_once_a_rebuild_has_begun(
     of = cast("Any", (lakes, entry, OF, "a-run", PublishKind.REPAIR, lambda: NOW, way))
     put = cast("Any", Putting(*of)).put
     if begins:
-        with pytest.raises(TerminalError, match=r"being built anew, .*--abandon.*run the same"):
+        with pytest.raises(TerminalError, match=r"being rebuilt, .*--abandon.*run the same"):
             put(plan_of("id", "note"), None, None, 1, "")
     else:
         put(plan_of("id", "note"), None, None, 1, "")
@@ -163,9 +163,9 @@ def test_neither_begins_while_a_rebuild_is_under_way(
     entry = entry_of("orders", config)
     monkeypatch.setattr(Verification, "_plan", lambda *_, **__: plan_of("id"))
     session: Any = lambda: pytest.fail("a session was asked for")  # noqa: E731
-    with pytest.raises(TerminalError, match="being built anew"):
+    with pytest.raises(TerminalError, match="being rebuilt"):
         Verification(config, session, "r").asking(way).of(entry, repair=True)
-    with pytest.raises(TerminalError, match="being built anew"):
+    with pytest.raises(TerminalError, match="being rebuilt"):
         Resnapshot(config, session, "r", way=way).of(entry, None, lambda _: None)
 
 

@@ -11,14 +11,13 @@ from cdc_assets.lake.side import side_of
 from cdc_assets.operate.seen_states import Condition
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import read_status
-from cdc_assets.orchestration import rebuilding
-from cdc_assets.orchestration.rebuilding import run_rebuild
 from cdc_assets.orchestration.sensors import promise_sensor
 from cdc_assets.registry import Registry
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.merge.one_table import Make
 from cdc_assets_tests.merge.test_renamed import Shop
 from cdc_assets_tests.merge.test_statements import OLD, change, statement, tell
+from cdc_assets_tests.operated import run_rebuild
 from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
@@ -120,7 +119,7 @@ def test_it_goes_where_that_is_asked_and_another_table_begins_anew(
     shop.made.produce("shop.t", [change("c", 900, {"id": 3, "name": "next"})])
     assert shop.replicate() == {}
     assert shop.rows() == {2: "new", 3: "next"}
-    run_rebuild(shop.made.config, "shop.t", rebuilding.Wish(verify=False), print)
+    run_rebuild(shop.made.config, "shop.t", verify=False)
     assert shop.rows() == {2: "new", 3: "next"}, "its log begins behind the other table's"
 
 

@@ -11,10 +11,10 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.lake import states
 from cdc_assets.lake.pointers import NewestFiles
 from cdc_assets.lake.side import side_name
-from cdc_assets.merge.rebuild import Rebuild
 from cdc_assets_tests.lake_view import read_table
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE
+from cdc_assets_tests.operated import rebuild_of
 from cdc_assets_tests.pipeline import Pipeline
 from cdc_assets_tests.toy import profiles
 
@@ -89,7 +89,7 @@ def test_without_what_tells_its_offsets_it_says_how_to_go_on(
     monkeypatch.setattr(states, "_KNOWN", NewestFiles[states.TableState](10))
     with pytest.raises(TerminalError, match="cdc-assets rebuild"):
         made.merge(TABLE)
-    rebuild = Rebuild(made.config, made.spark, made.entry(TABLE), "test")
+    rebuild = rebuild_of(made.config, made.spark, made.entry(TABLE), "test")
     standing = rebuild.standing()
     rebuild.begin(standing, from_now=False)
     assert [each.records for each in rebuild.fill(standing)] == [3]

@@ -10,11 +10,11 @@ import pytest
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.effects import Moment, hooked
-from cdc_assets.merge.rebuild import Rebuild
 from cdc_assets.merge.statements import sql
 from cdc_assets.operate.contiguity import gaps
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
+from cdc_assets_tests.operated import rebuild_of
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 
@@ -44,7 +44,7 @@ def test_it_takes_the_rows_that_its_offsets_say(
     target = table.entry(TABLE).target
     add(table, target, OLD_ONE_IS[old_one_is])
     first, second = (
-        Rebuild(table.config, table.spark, table.entry(TABLE), name) for name in ("a", "b")
+        rebuild_of(table.config, table.spark, table.entry(TABLE), name) for name in ("a", "b")
     )
     standing = first.standing()
     first.begin(standing, from_now=False)
@@ -56,7 +56,7 @@ def test_it_takes_the_rows_that_its_offsets_say(
         if (point, moment) == ("spark: tag old table", Moment.BEFORE):
             with hooked(lambda *_: None):
                 table.produce(TABLE, [added({"n": 2}, 20)])
-                add(table, first.beside(1), BESIDE_GETS[beside_gets])
+                add(table, first.tables.shadow_entry(1).target, BESIDE_GETS[beside_gets])
                 filled = len(list(second.fill(standing)))
 
     with hooked(others):
@@ -83,11 +83,11 @@ def test_columns_that_came_after_the_last_rows_are_read_under_their_present_name
 ) -> None:
     """A process that died between a batch's steps and its rows leaves such a table beside."""
     table = start(pipeline, added({"n": 1, "name": "a"}, 10))
-    rebuild = Rebuild(table.config, table.spark, table.entry(TABLE), "test")
+    rebuild = rebuild_of(table.config, table.spark, table.entry(TABLE), "test")
     standing = rebuild.standing()
     rebuild.begin(standing, from_now=False)
     assert list(rebuild.fill(standing))
-    name = sql.table("lake", rebuild.beside(1))
+    name = sql.table("lake", rebuild.tables.shadow_entry(1).target)
     for statement in ("RENAME COLUMN name TO label", "ADD COLUMNS (later string)"):
         table.spark().sql(f"ALTER TABLE {name} {statement}")
     assert rebuild.swap(standing)

@@ -16,12 +16,12 @@ from cdc_assets.errors import RejectedRecordError, TransientError
 from cdc_assets.lake.quarantined import QuarantinedRecord, QuarantineLake
 from cdc_assets.merge.intake.planning import Planner
 from cdc_assets.merge.plan.result import QuarantineReplay
-from cdc_assets.merge.rebuild import Rebuild
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.tables.quarantine import Quarantine
 from cdc_assets_tests.faults import Fault, How, faults
 from cdc_assets_tests.merge.events import PLACEHOLDER, event
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
+from cdc_assets_tests.operated import rebuild_of
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.waiting import until
@@ -117,7 +117,7 @@ def test_what_lies_there_from_before_the_tables_beginning_is_not_even_decoded(
     """It has a column that nobody knows, as another table of that name may have had."""
     gone = change("c", 20, id=2, name="b", n=2, gone="x", large=True)
     made = start(pipeline, change("c", 10, id=1, name="a", n=1), gone, **REFUSING)
-    rebuild = Rebuild(made.config, made.spark, made.entry(TABLE), "test")
+    rebuild = rebuild_of(made.config, made.spark, made.entry(TABLE), "test")
     standing = rebuild.standing()
     rebuild.begin(standing, from_now=True)
     made.produce(TABLE, [change("r", 30, id=1, name="a", n=1)])

@@ -265,7 +265,7 @@ def test_nothing_leaves_the_quarantine_while_its_table_is_built_anew(tmp_path: P
     done = run_command(tmp_path, "quarantine", "replay")
     assert done.returncode == 1
     said = " ".join(done.stderr.split())
-    assert "is being built anew, since 2026-03-04 12:00:00Z by cdc-assets rebuild" in said
+    assert "is being rebuilt, since 2026-03-04 12:00:00Z by cdc-assets rebuild" in said
     assert "cdc-assets rebuild shop.public.orders --abandon" in said
     assert list_quarantined(world.services, Wanted(), 1).total == 1
 

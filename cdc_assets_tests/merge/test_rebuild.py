@@ -15,17 +15,16 @@ from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import CdcError, ConflictError, TerminalError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.side import side_name
-from cdc_assets.merge.rebuild import Rebuild
 from cdc_assets.merge.statements import sql
 from cdc_assets.operate import removal
 from cdc_assets.operate.contiguity import gaps
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.steering import Order
-from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
+from cdc_assets_tests.operated import rebuild_of, run_rebuild
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 
@@ -51,11 +50,11 @@ def test_what_a_table_has_learned_since_the_swap_stays(pipeline: Make) -> None:
     table = three(pipeline)
     entry = table.entry(TABLE)
     know(table, entry.target, AtSource("old"))
-    rebuild = Rebuild(table.config, table.spark, entry, "test")
+    rebuild = rebuild_of(table.config, table.spark, entry, "test")
     standing = rebuild.standing()
     rebuild.begin(standing, from_now=False)
     assert list(rebuild.fill(standing))
-    know(table, rebuild.beside(1), AtSource("built"))
+    know(table, rebuild.tables.shadow_entry(1).target, AtSource("built"))
     assert rebuild.swap(standing)
     known = AtSource.of(table.lake.state(entry.target), "")
     assert known.identity == "built", "from the commit of the swap on"
@@ -86,7 +85,7 @@ def rebuilt(table: Pipeline, **wishes: bool) -> bool:
     if registry.load().get(table.entry(TABLE).table) is None:
         registry.add([table.entry(TABLE)])
     name = str(table.entry(TABLE).table)
-    return run_rebuild(table.config, name, Wish(**wishes), print).is_done
+    return run_rebuild(table.config, name, **wishes).is_done
 
 
 def test_a_table_equals_its_log_again_and_goes_on(pipeline: Make) -> None:
@@ -207,7 +206,7 @@ NOBODY = removal.Hands(lambda _: None, lambda _: None, print)
 def test_a_rebuild_that_has_begun_goes_on_in_its_way(pipeline: Make) -> None:
     """What `--from-snapshot` says is part of the table from its creation on."""
     table = three(pipeline)
-    rebuild = Rebuild(table.config, table.spark, table.entry(TABLE), "test")
+    rebuild = rebuild_of(table.config, table.spark, table.entry(TABLE), "test")
     with faults() as seen:
         rebuild.begin(rebuild.standing(), from_now=True)
     assert rebuild.abandon()
@@ -215,7 +214,7 @@ def test_a_rebuild_that_has_begun_goes_on_in_its_way(pipeline: Make) -> None:
         with faults(Fault(point, How.DEATH)) as hook, pytest.raises(Death):
             rebuild.begin(rebuild.standing(), from_now=True)
         assert hook.happened
-        if rebuild.standing().beside is not None:
+        if rebuild.standing().shadow is not None:
             assert rebuild.begin(rebuild.standing(), from_now=False), point
             assert rebuild.abandon()
     assert rebuild.begin(rebuild.standing(), from_now=False) is None
@@ -231,7 +230,7 @@ def test_a_second_process_conflicts_with_the_end_of_the_first(pipeline: Make, en
     table = three(pipeline)
     spoil(table)
     entry = table.entry(TABLE)
-    first, second = (Rebuild(table.config, table.spark, entry, name) for name in ("a", "b"))
+    first, second = (rebuild_of(table.config, table.spark, entry, name) for name in ("a", "b"))
     standing = first.standing()
     first.begin(standing, from_now=False)
     assert list(first.fill(standing))
@@ -246,7 +245,9 @@ def test_a_second_process_conflicts_with_the_end_of_the_first(pipeline: Make, en
         list(second.fill(seen))
     with pytest.raises(ConflictError):
         second.swap(seen)
-    assert table.lake.state(second.beside(seen.generation)) is None, "it is not made again"
+    assert table.lake.state(second.tables.shadow_entry(seen.generation).target) is None, (
+        "it is not made again"
+    )
     assert names(table) == ({1: "a", 3: "c"} if ends == "swapped in" else {3: "c"})
     if ends == "swapped in":
         kept = table.spark().sql(f"SELECT id FROM lake.{entry.target}.tag_before_rebuild_1")
@@ -257,7 +258,7 @@ def test_a_second_process_conflicts_with_the_end_of_the_first(pipeline: Make, en
 def test_abandoning_one_that_was_swapped_in_says_so(pipeline: Make) -> None:
     table = three(pipeline)
     spoil(table)
-    rebuild = Rebuild(table.config, table.spark, table.entry(TABLE), "test")
+    rebuild = rebuild_of(table.config, table.spark, table.entry(TABLE), "test")
     standing = rebuild.standing()
     rebuild.begin(standing, from_now=False)
     assert list(rebuild.fill(standing))
@@ -265,13 +266,13 @@ def test_abandoning_one_that_was_swapped_in_says_so(pipeline: Make) -> None:
     registry, said = RegistryFile(table.config.registry), list[str]()
     registry.add([table.entry(TABLE)])
     name = str(table.entry(TABLE).table)
-    done = run_rebuild(table.config, name, Wish(abandon=True), said.append)
+    done = run_rebuild(table.config, name, said.append, abandon=True)
     assert (done.swapped, done.kept) == (True, "before_rebuild_1")
     (words,) = said
     assert "its rows stay" in words
     assert not rebuild.standing().swapped, "it is tidied up"
     assert names(table) == {1: "a", 3: "c"}
-    run_rebuild(table.config, name, Wish(abandon=True), said.append)
+    run_rebuild(table.config, name, said.append, abandon=True)
     assert said[-1] == "no rebuild was begun; the table is as it was"
 
 
@@ -337,7 +338,7 @@ def test_it_may_be_interrupted_at_each_effect_and_run_again(pipeline: Make) -> N
     session = table.spark
 
     def run() -> None:
-        rebuild = Rebuild(table.config, session, table.entry(TABLE), "test")
+        rebuild = rebuild_of(table.config, session, table.entry(TABLE), "test")
         standing = rebuild.standing()
         if not standing.swapped:
             rebuild.begin(standing, from_now=False)
@@ -372,12 +373,12 @@ def test_it_may_be_interrupted_at_each_effect_and_run_again(pipeline: Make) -> N
 def test_what_was_abandoned_leaves_nothing_to_the_next(pipeline: Make) -> None:
     table = three(pipeline)
     spoil(table)
-    rebuild = Rebuild(table.config, table.spark, table.entry(TABLE), "test")
+    rebuild = rebuild_of(table.config, table.spark, table.entry(TABLE), "test")
     assert not rebuild.abandon()
     standing = rebuild.standing()
     rebuild.begin(standing, from_now=False)
     list(rebuild.fill(standing))
-    beside = rebuild.standing().beside
+    beside = rebuild.standing().shadow
     assert beside is not None
     side = side_name(beside.name)
     assert table.lake.side(side) is not None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from cdc_assets.merge.rebuild.tags import number_for
+from cdc_assets.operations.rebuild.tables import tag_number
 
 pytestmark = pytest.mark.unit
 
@@ -33,4 +33,4 @@ HEAD, BEFORE, OTHER = 9, 8, 1
 def test_only_a_tag_of_the_same_rebuild_is_moved(
     tags: Mapping[int, int], generation: int, number: int
 ) -> None:
-    assert number_for(tags, generation, {HEAD, BEFORE}) == number
+    assert tag_number(tags, generation, {HEAD, BEFORE}) == number

@@ -15,7 +15,6 @@ from cdc_assets.changes.renamed import RenamedTable
 from cdc_assets.desired import NOTHING, Removal
 from cdc_assets.errors import CdcError
 from cdc_assets.lake.side import side_name
-from cdc_assets.merge.rebuild import Rebuild
 from cdc_assets.merge.tables.quarantine import Quarantine
 from cdc_assets.operate import removal, steering
 from cdc_assets.operate.removal import Hands
@@ -25,6 +24,7 @@ from cdc_assets.registry import TableEntry
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
+from cdc_assets_tests.operated import rebuild_of
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 
@@ -70,7 +70,7 @@ class Operator:
         return steering.resume(self.services, [self.entry], ORDER, _quiet)
 
     def begin_rebuild(self) -> None:
-        rebuild = Rebuild(self.table.config, self.table.spark, self.entry, "test")
+        rebuild = rebuild_of(self.table.config, self.table.spark, self.entry, "test")
         standing = rebuild.standing()
         rebuild.begin(standing, from_now=False)
         list(rebuild.fill(standing))

@@ -14,14 +14,11 @@ from cdc_assets.desired import Wanted, Wish
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import OutcomeUnknownError, TerminalError, TransientError
 from cdc_assets.log.hours import HOUR, hour_of
-from cdc_assets.merge.rebuild import Rebuild
 from cdc_assets.merge.renamed import Former, Renames
 from cdc_assets.merge.replicate import utc_now
 from cdc_assets.operate.contiguity import gaps, outside
 from cdc_assets.operate.discovery import discover
 from cdc_assets.operate.services import Services
-from cdc_assets.orchestration import rebuilding
-from cdc_assets.orchestration.rebuilding import run_rebuild
 from cdc_assets.orchestration.replay_command import run_replay
 from cdc_assets.orchestration.replicate_command import Selection, run_replicate
 from cdc_assets.registry import RegistryFile, TableEntry
@@ -36,6 +33,7 @@ from cdc_assets_tests.merge.test_statements import (
     tell,
     with_schema,
 )  # fmt: skip
+from cdc_assets_tests.operated import rebuild_of, run_rebuild
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 
@@ -333,7 +331,7 @@ def test_a_rebuild_that_is_overtaken_puts_nothing_of_the_topic_before_in_its_pla
 ) -> None:
     shop = begun()
     config, spark = shop.made.config, shop.made.spark
-    overtaken = Rebuild(config, spark, shop.entries()["t"], "test")
+    overtaken = rebuild_of(config, spark, shop.entries()["t"], "test")
     standing = overtaken.standing()
     overtaken.begin(standing, from_now=how_far == "begun from now")
     if how_far == "filled":
@@ -343,11 +341,11 @@ def test_a_rebuild_that_is_overtaken_puts_nothing_of_the_topic_before_in_its_pla
     if how_far == "filled":
         with pytest.raises(TerminalError, match=refused):
             overtaken.swap(standing)
-    wish = rebuilding.Wish(from_snapshot=how_far == "begun from now", verify=False)
+    from_now = how_far == "begun from now"
     with pytest.raises(TerminalError, match=refused):
-        run_rebuild(config, "shop.t", wish, print)
+        run_rebuild(config, "shop.t", from_snapshot=from_now, verify=False)
     assert shop.rows() == BOTH
-    run_rebuild(config, "shop.t", rebuilding.Wish(abandon=True), print)
+    run_rebuild(config, "shop.t", abandon=True)
     assert not overtaken.abandon(), "nothing is left of it"
     assert shop.replicate() == {}
 
@@ -355,7 +353,7 @@ def test_a_rebuild_that_is_overtaken_puts_nothing_of_the_topic_before_in_its_pla
 @profiles.in_soak
 def test_what_a_rebuild_remembers_does_not_replace_what_was_learned_since(begun: Make) -> None:
     shop = begun()
-    rebuild = Rebuild(shop.made.config, shop.made.spark, shop.entries()["t"], "test")
+    rebuild = rebuild_of(shop.made.config, shop.made.spark, shop.entries()["t"], "test")
     standing = rebuild.standing()
     rebuild.begin(standing, from_now=False)
     assert [*rebuild.fill(standing)]

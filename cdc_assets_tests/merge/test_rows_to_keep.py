@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cdc_assets.merge.resnapshot.kept import HELD, rows_to_keep
 from cdc_assets.merge.statements import sql
+from cdc_assets.operations.rebuild.shadow_table import HELD, rows_to_keep
 from cdc_assets_tests.pipeline import Session
 
 pytestmark = pytest.mark.stack

@@ -13,11 +13,11 @@ from cdc_assets.operate.discovery import discover
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.survey import survey
 from cdc_assets.orchestration.keys import op_name, pool_name
-from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.lake_view import read_table
 from cdc_assets_tests.merge.at_once import merge_at_once
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone, truncate
+from cdc_assets_tests.operated import run_rebuild
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 
@@ -223,14 +223,14 @@ def test_one_is_built_anew_while_the_others_go_on(shards: Callable[..., Pipeline
     target = made.entry(ONE).target
     made.spark().sql(f"DELETE FROM lake.{target} WHERE id = 1")
     assert names(made) == {}
-    assert run_rebuild(made.config, str(made.entry(ONE).table), Wish(), print).is_done
+    assert run_rebuild(made.config, str(made.entry(ONE).table)).is_done
     assert names(made) == {("1", 1): "a"}
     made.produce(TWO, [created(3, "C", 40)])
     made.merge(TWO)
     made.produce(ONE, [event("u", {"id": 2, "name": "late"}, 25, commit=24), created(3, "c", 40)])
     (merged,) = made.merge(ONE)
     assert merged.stale == 1, "what was deleted before is remembered"
-    assert run_rebuild(made.config, str(made.entry(TWO).table), Wish(), print).is_done
+    assert run_rebuild(made.config, str(made.entry(TWO).table)).is_done
     expected = {("1", 1): "a", ("1", 3): "c", ("2", 1): "A", ("2", 3): "C"}
     assert names(made) == expected
     tags = set(made.lake.branches(target)) - {"main"}
@@ -239,9 +239,7 @@ def test_one_is_built_anew_while_the_others_go_on(shards: Callable[..., Pipeline
     for table in (ONE, TWO):
         made.produce(table, [created(4, "d", 50)])
         made.merge(table)
-        assert run_rebuild(
-            made.config, str(made.entry(table).table), Wish(forget=True), print
-        ).is_done
+        assert run_rebuild(made.config, str(made.entry(table).table), forget=True).is_done
     assert names(made) == {**expected, ("1", 4): "d", ("2", 4): "d"}
     assert set(made.lake.branches(target)) == {"main"}
 

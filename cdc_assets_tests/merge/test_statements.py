@@ -17,7 +17,6 @@ from cdc_assets.merge.intake.same_table import AnotherTableError
 from cdc_assets.merge.statements import sql
 from cdc_assets.operate.schema_drift import Drift, newest_drift
 from cdc_assets.operate.services import Services
-from cdc_assets.orchestration.rebuilding import Wish, run_rebuild
 from cdc_assets.registry import RegistryFile
 from cdc_assets.schema.history import StatementHistory
 from cdc_assets.schema.silent import SilentKind
@@ -34,6 +33,7 @@ from cdc_assets_tests.merge.stated import (
     tell,
     with_schema,
 )
+from cdc_assets_tests.operated import run_rebuild
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 
@@ -182,7 +182,7 @@ def test_a_table_that_is_built_anew_is_the_new_one(pipeline: Make) -> None:
     tell(made, *ANEW)
     made.produce(TABLE, [LAST, NEW])
     RegistryFile(made.config.registry).add([made.entry(TABLE)])
-    assert run_rebuild(made.config, str(made.entry(TABLE).table), Wish(), print).is_done
+    assert run_rebuild(made.config, str(made.entry(TABLE).table)).is_done
     assert names(made) == {2: "new"}
     made.produce(TABLE, [change("c", 900, {"id": 3, "name": "next"})])
     made.merge(TABLE)
@@ -198,9 +198,9 @@ def test_rows_that_went_with_a_partition_go_by_a_new_snapshot(pipeline: Make) ->
         made.merge(TABLE)
     RegistryFile(made.config.registry).add([made.entry(TABLE)])
     table = str(made.entry(TABLE).table)
-    assert not run_rebuild(made.config, table, Wish(from_snapshot=True), print).is_done
+    assert not run_rebuild(made.config, table, from_snapshot=True).is_done
     made.produce(TABLE, [snapshot_row(NEW, "first"), snapshot_row(NEW, "last")])
-    assert run_rebuild(made.config, table, Wish(), print).is_done
+    assert run_rebuild(made.config, table).is_done
     assert names(made) == {2: "new"}
     made.produce(TABLE, [change("c", 900, {"id": 3, "name": "next"})])
     made.merge(TABLE)

@@ -19,9 +19,10 @@ from cdc_assets.effects import Hook, Moment, hooked
 from cdc_assets.errors import CdcError, LostRangeError
 from cdc_assets.lake import Lake
 from cdc_assets.merge.replicate import Replicator
-from cdc_assets.orchestration.rebuilding import Outcome, Wish, run_rebuild
+from cdc_assets.operations.rebuild.operation import RebuildOutcome
 from cdc_assets_tests.faults import Anywhere, Death, How, Injected
 from cdc_assets_tests.lake_view import read_rows
+from cdc_assets_tests.operated import run_rebuild
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.corrupting import corrupt
 from cdc_assets_tests.stack.ledger import ledger
@@ -151,10 +152,10 @@ def change(database: Replicated, statements: Sequence[str]) -> None:
         database.execute(statement)
 
 
-def build(database: Replicated, **wishes: bool) -> Outcome:
+def build(database: Replicated, **wishes: bool) -> RebuildOutcome:
     """Has the table built anew, in this process."""
     name = str(database.entry("ledger").table)
-    return run_rebuild(database.config, name, Wish(**wishes), print)
+    return run_rebuild(database.config, name, **wishes)
 
 
 def spoil(database: Replicated, spark: Session) -> list[dict[str, object]]:

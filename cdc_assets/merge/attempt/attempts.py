@@ -22,6 +22,7 @@ from cdc_assets.errors import (
     TerminalError,
     TransientError,
 )
+from cdc_assets.lake import TableState
 from cdc_assets.merge.apply.multiset import MissingRowError
 from cdc_assets.merge.attempt.batch_facts import Findings
 from cdc_assets.merge.attempt.completion import Completion
@@ -56,6 +57,7 @@ class Attempts:
         spark: returns the session; called when the first statement is sent.
         clock: wall clock.
         shared: the run's readings of topics of many tables; None if each table reads alone.
+        require_existing: see `Replicator`.
 
     Attributes:
         shared: these readings; may be replaced for each turn.
@@ -69,10 +71,11 @@ class Attempts:
         spark: Callable[[], SparkSession],
         clock: Callable[[], datetime],
         shared: SharedReadings | None = None,
+        require_existing: Callable[[TableState], None] | None = None,
     ) -> None:
         self.shared = shared
-        lake, log = connections.lake, connections.log
-        self.planner = Planner(config, lake, log, clock, connections.witnesses)
+        of = connections.lake, connections.log, clock, connections.witnesses
+        self.planner = Planner(config, *of, require_existing)
         self._session = PreparedSession(spark)
         self._findings = Findings()
         self._means = means = AttemptContext(

@@ -12,7 +12,7 @@ may find its row gone: it was deleted, or given another key, after the update an
 read. The log shows this before the place at which all that was read had been delivered. So the
 update has no effect in the end, and is passed over. A row that the log itself has begun exists in
 any case, possibly without the values that a change of its key has left out
-(`cdc_assets.merge.resnapshot.beside`).
+(`cdc_assets.operations.rebuild.shadow_rows`).
 
 Beyond that place of the log no row is gone unless the log shows it, and a change that lacks its
 row is refused as elsewhere.
@@ -34,7 +34,7 @@ from cdc_assets.changes.position import Floors, with_snapshot, with_snapshots
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.order import position_bytes
 from cdc_assets.formats.spec import ROW_OPS
-from cdc_assets.lake.beside import Beside
+from cdc_assets.lake.shadow_progress import ShadowProgress
 from cdc_assets.merge.fold.split_key_change import with_old_keys_deleted
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver
@@ -229,6 +229,6 @@ def is_below(ends: OffsetVector | None) -> Expression:
     return F.coalesce(F.col("offset") < end, F.lit(False))
 
 
-def of_rows_that_stay(incomplete: DataFrame, beside: Beside) -> DataFrame:
+def of_rows_that_stay(incomplete: DataFrame, beside: ShadowProgress) -> DataFrame:
     """Returns those of the changes without their rows that are still refused."""
     return incomplete.where(~is_below(beside.until))

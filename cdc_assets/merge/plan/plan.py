@@ -15,10 +15,10 @@ from cdc_assets.changes.position import Floors, Scheme
 from cdc_assets.changes.valid_through import Witness
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.order import NUMBERS, Epochs
-from cdc_assets.lake.beside import Beside
 from cdc_assets.lake.carried import LastRecords
 from cdc_assets.lake.columns import DROPPED, as_made
 from cdc_assets.lake.properties import Published
+from cdc_assets.lake.shadow_progress import ShadowProgress
 from cdc_assets.lake.side import Forgettable
 from cdc_assets.lake.state import TableState
 from cdc_assets.log.values import TopicIdentity
@@ -218,7 +218,7 @@ class BatchPlan:
         return begin
 
     @property
-    def beside(self) -> Beside | None:
+    def beside(self) -> ShadowProgress | None:
         """Progress of a shadow table that is read from the source; None for other tables."""
         return self.published.carried.beside if self.published else None
 

@@ -93,7 +93,9 @@ class Verification:
     ) -> None:
         connections = Connections.of(config)
         self._config = config
-        own = Replicator(config, spark, clock=clock, connections=connections).only_existing()
+        own = Replicator(
+            config, spark, clock=clock, connections=connections, require_existing=lambda _: None
+        )
         self._lake = connections.lake
         self._attempts = Attempts(config, connections, spark, clock)
         replicator = own if merges else None

@@ -97,7 +97,7 @@ def require_read(entry: TableEntry, state: TableState | None) -> None:
     had written before would be in the table twice.
 
     Raises:
-        ConflictError: if rows are missing; see `cdc_assets.merge.resnapshot.beside`.
+        ConflictError: if it has not; see `cdc_assets.operations.rebuild.shadow_rows`.
     """
     beside = state.published.carried.beside if state and state.published else None
     if beside is not None and beside.until is None:

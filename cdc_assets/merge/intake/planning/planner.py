@@ -56,6 +56,8 @@ class Planner:
         log: read for plans.
         clock: wall clock.
         witnesses: for what batches may prove; None to prove nothing.
+        require_existing: raises if a table, as a batch is planned for it, is not the one to merge
+            into; None to plan batches that make their table.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Planner:
         log: KafkaLog,
         clock: Callable[[], datetime],
         witnesses: Witnesses | None = None,
+        require_existing: Callable[[TableState], None] | None = None,
     ) -> None:
         self._witnesses = witnesses
         self._lake = lake
@@ -77,17 +80,9 @@ class Planner:
         self._plans = Plans(self._configured)
         self._replays = Replays(self._configured, lake, self._topics)
         self._left: TableState | None = None
-        self._require_existing: Callable[[TableState], None] | None = None
+        self._require_existing = require_existing
 
     # ── what is new in the log ───────────────────────────────────────────────────────────
-
-    def only_existing(self, require: Callable[[TableState], None]) -> None:
-        """Refuses from now on to plan a batch that would create its table.
-
-        Args:
-            require: raises if a table, as it is planned for, is not the one to merge into.
-        """
-        self._require_existing = require
 
     def goes_on_from(self, left: TableState | None) -> None:
         """Passes the next `tail` the state after the latest publish, so that it need not be read.

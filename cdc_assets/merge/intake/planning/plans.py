@@ -105,7 +105,7 @@ class Plans:
         return Forgettable(below, said.remembered_deletes) if below else None
 
     def swap(self, entry: TableEntry, state: TableState, published: Published) -> BatchPlan:
-        """Returns the plan of a publish that reads no records: see `cdc_assets.merge.rebuild`.
+        """Returns the plan of a publish that reads no records: see `cdc_assets.operations.rebuild`.
 
         Args:
             entry: the table.

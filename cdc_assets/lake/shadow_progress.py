@@ -1,9 +1,8 @@
-"""Stores the progress of a shadow table that is read from the table's live source.
+"""Carries the progress of a shadow table that is read from its live source.
 
-The progress is part of the state that each publish of the shadow table stores for the next, so that
-rows and progress are one commit: a restart after a crash neither reads a wave twice nor leaves one
-out. The progress ends when the shadow table is swapped in. See
-`cdc_assets.merge.resnapshot.beside`.
+The progress is part of the state that each publish of the shadow table carries, so that rows and
+progress are one commit: a restart after a crash neither reads a wave twice nor leaves one out. The
+progress ends with the swap. See `cdc_assets.operations.rebuild.shadow_rows`.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from cdc_assets.changes.offsets import OffsetVector
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """The progress of one shadow table.
+class ShadowProgress:
+    """The progress of one table.
 
     Attributes:
         next: the key that the next wave begins with, as text; None for the first one.
@@ -35,12 +34,12 @@ class Beside:
     until: OffsetVector | None = None
     doubts: int = 0
 
-    def after(self, rows: int, end: tuple[str, ...] | None) -> Beside:
+    def after(self, rows: int, end: tuple[str, ...] | None) -> ShadowProgress:
         """Returns the progress after one more wave."""
         more = {"waves": self.waves + 1, "rows": self.rows + rows}
         return replace(self, next=end, is_read=end is None, **more)
 
-    def in_doubt(self, more: int, start: OffsetVector) -> Beside:
+    def in_doubt(self, more: int, start: OffsetVector) -> ShadowProgress:
         """Returns the progress with the doubts of a batch.
 
         Args:
@@ -63,7 +62,7 @@ class Beside:
         }
 
     @classmethod
-    def from_dict(cls, said: dict[str, Any]) -> Beside:
+    def from_dict(cls, said: dict[str, Any]) -> ShadowProgress:
         """Reads what `to_dict` wrote."""
         key, until = said["next"], said["until"]
         return cls(

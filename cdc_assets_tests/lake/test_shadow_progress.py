@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.lake.beside import Beside
+from cdc_assets.lake.shadow_progress import ShadowProgress
 
 pytestmark = pytest.mark.unit
 
@@ -26,11 +26,11 @@ UNTIL = OffsetVector.of({0: 10, 1: 4})
 def test_only_what_begins_below_the_end_of_what_was_read_is_in_doubt(
     until: OffsetVector | None, start: dict[int, int], expected: int
 ) -> None:
-    beside = Beside(until=until, doubts=1)
+    beside = ShadowProgress(until=until, doubts=1)
     assert beside.in_doubt(2, OffsetVector.of(start)).doubts == expected
 
 
 def test_progress_is_the_same_after_it_was_stored() -> None:
-    beside = Beside(("7", "x"), waves=2, rows=300, is_read=True, until=UNTIL, doubts=3)
-    assert Beside.from_dict(beside.to_dict()) == beside
-    assert Beside.from_dict(Beside().to_dict()) == Beside()
+    beside = ShadowProgress(("7", "x"), waves=2, rows=300, is_read=True, until=UNTIL, doubts=3)
+    assert ShadowProgress.from_dict(beside.to_dict()) == beside
+    assert ShadowProgress.from_dict(ShadowProgress().to_dict()) == ShadowProgress()
