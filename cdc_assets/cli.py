@@ -29,10 +29,6 @@ FAILED: Final = 1
 USAGE: Final = 2
 
 MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
-    "pause": ("cdc_assets.steering", "Pause tables. Rows and offsets stay as they are."),
-    "drop": ("cdc_assets.steering", "End the replication of tables; --lake: remove them there."),
-    "reset": ("cdc_assets.steering", "Forget what the lake has of tables, and begin again."),
-    "resume": ("cdc_assets.steering", "Resume paused, dropped or stopped tables."),
     "assess": ("cdc_assets.assessing", "Whether tables can be replicated exactly: YES, NO."),
     "jars": (
         "cdc_assets.operate.jars_command",
@@ -46,10 +42,6 @@ MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
         "cdc_assets.orchestration.resnapshot_command",
         "Read tables again from their live source; newer changes win.",
     ),
-    "verify": (
-        "cdc_assets.orchestration.verify_command",
-        "Whether lake tables equal their sources.",
-    ),
 }
 
 
@@ -61,6 +53,10 @@ OPERATIONS: Final[Mapping[str, tuple[str, str]]] = {
     "compact": (
         "cdc_assets.operations.compact.COMPACT",
         "Compact the lake table of TABLE at once, to the end.",
+    ),
+    "drop": (
+        "cdc_assets.operations.drop.operation.DROP",
+        "End the replication of tables; --lake: remove them there.",
     ),
     "history": (
         "cdc_assets.operations.rewind.operation.HISTORY",
@@ -74,39 +70,81 @@ OPERATIONS: Final[Mapping[str, tuple[str, str]]] = {
         "cdc_assets.operations.rebuild.operation.REBUILD",
         "Rebuild TABLE as a shadow table, and swap the shadow table in at once.",
     ),
+    "pause": (
+        "cdc_assets.operations.steering.PAUSE",
+        "Pause tables. Rows and offsets stay as they are.",
+    ),
+    "reset": (
+        "cdc_assets.operations.drop.operation.RESET",
+        "Forget what the lake has of tables, and begin again.",
+    ),
+    "resume": (
+        "cdc_assets.operations.steering.RESUME",
+        "Resume paused, dropped or stopped tables.",
+    ),
     "rewind": (
         "cdc_assets.operations.rewind.operation.REWIND",
         "Rewind a table to an earlier publish, and resume from there.",
+    ),
+    "verify": (
+        "cdc_assets.operations.verify.VERIFY",
+        "Whether lake tables equal their sources.",
+    ),
+}
+
+
+QUARANTINE_OPERATIONS: Final[Mapping[str, tuple[str, str]]] = {
+    "replay": (
+        "cdc_assets.operations.quarantine.REPLAY_QUARANTINE",
+        "Merge quarantined records again, after the cause of their rejection was corrected.",
     ),
 }
 
 
 class MountedGroup(click.Group):
-    """Imports some commands of a group only when a user calls them."""
+    """Imports some commands of a group only when a user calls them.
+
+    Args:
+        mounted: module and help of commands, by name.
+        operations: path and help of operations, by name.
+        kwargs: of a group.
+    """
+
+    def __init__(
+        self,
+        *,
+        mounted: Mapping[str, tuple[str, str]],
+        operations: Mapping[str, tuple[str, str]],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._mounted, self._operations = mounted, operations
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names, without importing."""
-        return sorted({*super().list_commands(ctx), *MOUNTED, *OPERATIONS})
+        return sorted({*super().list_commands(ctx), *self._mounted, *self._operations})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a mounted command, or make that of an operation."""
-        if cmd_name in OPERATIONS:
-            return _operation_command(OPERATIONS[cmd_name][0])
-        if cmd_name not in MOUNTED:
+        if cmd_name in self._operations:
+            return _operation_command(self._operations[cmd_name][0])
+        if cmd_name not in self._mounted:
             return super().get_command(ctx, cmd_name)
-        package, _, module = MOUNTED[cmd_name][0].partition(".")
+        package, _, module = self._mounted[cmd_name][0].partition(".")
         found = devstack(module) if package == DEVSTACK else import_module(f"{package}.{module}")
         return getattr(found, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list in the help, without importing."""
         own = {name: command.get_short_help_str(80) for name, command in self.commands.items()}
-        rows = own | {name: text for name, (_, text) in {**MOUNTED, **OPERATIONS}.items()}
+        rows = own | {
+            name: text for name, (_, text) in {**self._mounted, **self._operations}.items()
+        }
         with formatter.section("Commands"):
             formatter.write_dl(sorted(rows.items()))
 
 
-@click.group(cls=MountedGroup)
+@click.group(cls=MountedGroup, mounted=MOUNTED, operations=OPERATIONS)
 @click.option("--config", type=click.Path(), help=f"Configuration file; else ${CONFIG_VARIABLE}.")
 @click.version_option(package_name="cdc-assets")
 def cli(config: str | None) -> None:
@@ -196,7 +234,7 @@ def diff(table: str) -> None:
         sys.exit(FAILED)
 
 
-@cli.group()
+@cli.group(cls=MountedGroup, mounted={}, operations=QUARANTINE_OPERATIONS)
 def quarantine() -> None:
     """List or replay the records that could not be merged."""
 
@@ -208,42 +246,16 @@ def quarantine() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def list_(source: str | None, table: str | None, limit: int, *, as_json: bool) -> None:
     """List each record's offset and why it could not be merged. Never prints a record's content."""
-    from cdc_assets.operate.quarantine import Wanted, list_quarantined
+    from cdc_assets.operate.quarantine import QuarantineScope, list_quarantined
     from cdc_assets.operate.services import Services
 
-    listing = list_quarantined(Services(_config()), Wanted(source, table), limit)
+    listing = list_quarantined(Services(_config()), QuarantineScope(source, table), limit)
     if as_json:
         click.echo(listing.to_json())
     else:
         from cdc_assets.operate.render import render_quarantine
 
         render_quarantine(listing)
-
-
-@quarantine.command("replay")
-@click.option("--source", help="Only records of this source.")
-@click.option("--table", help="Only records of this table: [source.][schema.]table.")
-@click.option(
-    "--offset", "offsets", multiple=True, metavar="PARTITION:OFFSET",
-    help="Only this record of --table; may be given more than once.",
-)  # fmt: skip
-@click.option(
-    "--accept-overtaken", is_flag=True,
-    help="Let go of records whose rows had newer changes, also where those may be partial.",
-)  # fmt: skip
-def replay_quarantine(
-    source: str | None, table: str | None, offsets: tuple[str, ...], *, accept_overtaken: bool
-) -> None:
-    """Merge quarantined records again, after the cause of their rejection was corrected.
-
-    Those that are merged leave the quarantine, and so do those whose rows had newer changes,
-    unless these may have left columns unchanged that only the record has set.
-    """
-    from cdc_assets.operate.quarantine import Wanted
-    from cdc_assets.orchestration.quarantined import Again, run_quarantine_replay
-
-    again = Again(offsets, accept_overtaken=accept_overtaken)
-    _exit(run_quarantine_replay(_config(), Wanted(source, table), again))
 
 
 def _operation_command(path: str) -> click.Command:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cdc_assets.naming import some_of
-from cdc_assets.operate.quarantine import Listing, Replayed
+from cdc_assets.operate.quarantine import Listing
 from cdc_assets.operate.seen_states import Condition
 from cdc_assets.operate.states import held_words, seconds_text, stopped_words
 from cdc_assets.operate.status import Status, TableStatus, finite, quarantine_words
@@ -88,7 +88,7 @@ def render_quarantine(listing: Listing, console: Console | None = None) -> None:
     """Prints a line per record, and the number of further ones."""
     out = console or _console()
     if not listing.total:
-        render_quarantine_empty(out)
+        out.print("Nothing is in quarantine.")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in _RECORD_COLUMNS:
@@ -99,35 +99,6 @@ def render_quarantine(listing: Listing, console: Console | None = None) -> None:
     out.print(table)
     if listing.more:
         out.print(f"{listing.more:,} more: see --limit, --source and --table.", soft_wrap=True)
-
-
-def render_quarantine_empty(console: Console | None = None) -> None:
-    """Prints that the quarantine is empty."""
-    (console or _console()).print("Nothing is in quarantine.")
-
-
-def render_replayed(done: Replayed, console: Console | None = None) -> None:
-    """Prints the results for a table's records, and why any were rejected again."""
-    out = console or _console()
-    counts = f"{done.merged:,} merged, {done.overtaken:,} overtaken by newer changes"
-    out.print(
-        Text(f"{done.table}: {counts}, {len(done.rejected):,} rejected again"), soft_wrap=True
-    )
-    for coordinate, reason in done.rejected:
-        out.print(Text.assemble((f"  {coordinate}: ", "bold red"), reason), soft_wrap=True)
-    for coordinate in done.unread:
-        words = "not passed yet by the table's offsets; the next run reads it"
-        out.print(Text(f"  {coordinate}: {words}"), soft_wrap=True)
-    for coordinate in done.foreign:
-        out.print(
-            Text(f"  {coordinate}: of a topic that the table no longer has; it stays"),
-            soft_wrap=True,
-        )
-    for coordinate in done.before:
-        words = "from before the table's beginning, so that its rows have it or it is another's"
-        out.print(Text(f"  {coordinate}: {words}; it was removed"), soft_wrap=True)
-    for coordinate in done.absent:
-        out.print(Text(f"  {coordinate}: not in quarantine"), soft_wrap=True)
 
 
 def troubles(status: Status) -> dict[str, list[str]]:

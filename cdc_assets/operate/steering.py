@@ -1,8 +1,4 @@
-"""Carries out `pause` and `resume`: writes people's wishes for tables, which mergers obey.
-
-Neither touches the lake, Kafka or a run. A paused table keeps its place: its offsets are those of
-its newest publish, and it continues from there.
-"""
+"""Selects the tables of a command, and collects its results for all of them."""
 
 from __future__ import annotations
 
@@ -12,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.desired import Removal, Wanted, Wish
 from cdc_assets.errors import CdcError, ConfigError
 from cdc_assets.operate.discovery import find_table, replicated
 from cdc_assets.operate.services import Services
@@ -120,53 +115,6 @@ def chosen(services: Services, choice: Choice) -> tuple[TableEntry, ...]:
     return tuple(found)
 
 
-def pause(services: Services, entries: Iterable[TableEntry], order: Order, say: Say) -> Steered:
-    """Stops merging into these tables; they keep their places."""
-
-    def one(entry: TableEntry) -> Done:
-        desired = services.desired.of(entry.table)
-        if desired.held is not None and desired.paused is None:
-            return Done(entry, changed=False, words="is dropped, or being reset, already")
-        if desired.paused is not None:
-            words = f"is paused already, {desired.paused.words()}"
-            return Done(entry, changed=False, words=words)
-        if not order.dry_run:
-            wanted = Wanted(services.clock(), order.by, order.why)
-            services.desired.put(entry.table, Wish.PAUSED, wanted)
-        words = "paused: no run is started for it; one that has it lets it go before its next batch"
-        return Done(entry, changed=True, words=_would(order, words))
-
-    return each_of(entries, "pause", order, one, say)
-
-
-def resume(services: Services, entries: Iterable[TableEntry], order: Order, say: Say) -> Steered:
-    """Lets paused, dropped and stopped tables continue at once."""
-
-    def one(entry: TableEntry) -> Done:
-        desired, table = services.desired.of(entry.table), entry.table
-        for command, wanted in (("drop --lake", desired.dropped), ("reset", desired.reset)):
-            if wanted is not None and wanted.removal is Removal.BEGUN:
-                what = f"{command} has begun, and some of the table may be gone already"
-                raise CdcError(what, remedy=f"cdc-assets {command} --table {table} ends it")
-        failure = services.failures.load_one(table)
-        wishes = [wish for wish in (Wish.DROPPED, Wish.PAUSED, Wish.RESET) if desired.get(wish)]
-        has_failed = failure is not None and not failure.is_waiting
-        if not order.dry_run:
-            if has_failed:
-                services.failures.clear(table)
-            for wish in wishes:
-                services.desired.remove(table, wish)
-        parts = [f"resumed: it was {wish.value} {_said(desired.get(wish))}" for wish in wishes]
-        if failure is not None and has_failed:
-            was = "had stopped" if failure.stopped else "fails"
-            parts.append(f"is tried again at once: it {was}, {failure.attempts} attempts")
-        if not parts:
-            return Done(entry, changed=False, words="is neither paused nor dropped, nor fails")
-        return Done(entry, changed=True, words=_would(order, "; ".join(parts)))
-
-    return each_of(entries, "resume", order, one, say)
-
-
 def each_of(
     entries: Iterable[TableEntry],
     command: str,
@@ -185,11 +133,3 @@ def each_of(
         steered.done.append(done)
         say(done)
     return steered
-
-
-def _said(wanted: Wanted | None) -> str:
-    return wanted.words() if wanted else ""
-
-
-def _would(order: Order, words: str) -> str:
-    return f"would be {words}" if order.dry_run else words

@@ -65,7 +65,7 @@ def command_of(
         def on_report(report: Report) -> None:
             for line in () if as_json else report.lines:
                 click.echo(line)
-            if not operation.is_look:
+            if operation.is_observed and not operation.is_look:
                 console.observe(report)
 
         services = Services(load())
@@ -79,6 +79,8 @@ def command_of(
             results = runner.run(operation, options)
         if as_json:
             click.echo(json.dumps(operation.document(options, results), indent=2))
+        elif not results.reports and not results.failed:
+            click.echo(operation.if_empty)
         for table, why in results.failed.items():
             click.echo(f"failed: {table}: {why}", err=True)
         sys.exit(int(results.is_bad))

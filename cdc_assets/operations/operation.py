@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from cdc_assets.operate.services import Services
 from cdc_assets.operations.options import Options
-from cdc_assets.operations.session import TableSession
+from cdc_assets.operations.session import Host, TableSession
 from cdc_assets.registry import TableEntry
 
 Tables = tuple[TableEntry, ...]
@@ -78,6 +78,7 @@ class Report:
         failure: why the operation has not reached its goal; empty if it has.
         metadata: figures for a materialization.
         observations: for the pages of assets.
+        log_lines: lines for a job's log instead of `lines`, which may name keys of rows.
     """
 
     document: Mapping[str, Any]
@@ -85,6 +86,7 @@ class Report:
     failure: str = ""
     metadata: Mapping[str, object] = field(default_factory=dict[str, object])
     observations: tuple[Observation, ...] = ()
+    log_lines: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,8 @@ class Operation(ABC, Generic[O, P]):
         job: the Dagster job that does the same; None for a command alone.
         is_asset: whether each lake table's part is a materialization of an asset of its own.
         is_look: whether it only reads, and a job alone shows its reports on assets.
+        is_observed: whether a command, too, shows its reports on assets; a job always does.
+        if_empty: what a command prints if no table is selected.
         is_progress_apart: whether progress goes to standard error, also without ``--json``.
     """
 
@@ -145,6 +149,8 @@ class Operation(ABC, Generic[O, P]):
     job: ClassVar[Job | None] = None
     is_asset: ClassVar[bool] = False
     is_look: ClassVar[bool] = False
+    is_observed: ClassVar[bool] = True
+    if_empty: ClassVar[str] = "no table is chosen"
     is_progress_apart: ClassVar[bool] = False
 
     def check(self, options: O) -> None:
@@ -165,6 +171,14 @@ class Operation(ABC, Generic[O, P]):
     def label(self, tables: Tables) -> str:
         """Returns the name by which a session's failure is reported."""
         return str(tables[0].table)
+
+    def prepare(self, host: Host, options: O) -> Iterator[Progress]:
+        """Requires conditions before the first table is changed; not called for a dry run.
+
+        Raises:
+            CdcError: if one does not hold.
+        """
+        yield from ()
 
     @abstractmethod
     def plan(self, session: TableSession, options: O) -> P:

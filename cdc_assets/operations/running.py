@@ -64,8 +64,10 @@ class Runner:
             CdcError: if nothing is selected, or the one table failed.
         """
         operation.check(options)
-        results = Results()
-        for tables in operation.chosen(self.services, options):
+        results, chosen = Results(), operation.chosen(self.services, options)
+        for each in () if options.is_dry_run else operation.prepare(self.host, options):
+            self.say(each)
+        for tables in chosen:
             label = operation.label(tables)
             try:
                 report = self._report(operation, options, tables)

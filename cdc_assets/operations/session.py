@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cdc_assets.merge import Replicator
     from cdc_assets.merge.attempt import Attempts, Connections
     from cdc_assets.merge.intake.planning import Planner
+    from cdc_assets.merge.verifying.report import ComparisonReport
 
 
 def _nothing() -> None:
@@ -29,6 +30,10 @@ def _nothing() -> None:
 
 def _never() -> bool:
     return False
+
+
+def _none(*_: object) -> Iterator[str]:
+    yield from ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,10 @@ class Host:
             done, for people; empty if all was.
         check_source: compares a table with its source, reports progress to the function given, and
             records the result as the table's check; returns None if the source has no database.
+        require_runs_seen: requires that no unseen run is at work; yields warnings.
+        wait_for_runs: waits until no other run works on a table; yields messages.
+        on_compared: receives the comparison of a table with its source.
+        job: the name of the job; empty in a command.
     """
 
     run_id: str
@@ -67,6 +76,18 @@ class Host:
     check_source: Callable[[TableEntry, Callable[[str], None]], SourceCheck | None] = lambda *_: (
         None
     )
+    require_runs_seen: Callable[[], Iterator[str]] = _none
+    wait_for_runs: Callable[[TableEntry], Iterator[str]] = _none
+    on_compared: Callable[[TableEntry, ComparisonReport], None] = lambda *_: None
+    job: str = ""
+
+    def recorded(self, command: str) -> str:
+        """Returns the id that publishes record: the job's run, or else the command with an id."""
+        return self.run_id if self.job else f"{command}-{self.run_id}"
+
+    def author(self, command: str) -> str:
+        """Returns the author of a directive: the job and its run, or else the command."""
+        return f"{self.job} {self.run_id}" if self.job else command
 
 
 class TableSession:

@@ -12,9 +12,12 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operations.command import AnyOperation
 from cdc_assets.operations.compact import COMPACT
+from cdc_assets.operations.drop.operation import DROP, RESET
 from cdc_assets.operations.maintain import by_target
 from cdc_assets.operations.rebuild.operation import REBUILD
 from cdc_assets.operations.rewind.operation import HISTORY, REWIND
+from cdc_assets.operations.steering import PAUSE, RESUME
+from cdc_assets.operations.verify import VERIFY
 from cdc_assets.orchestration.assess_jobs import assess_job
 from cdc_assets.orchestration.assessing import assessed_checks
 from cdc_assets.orchestration.assets import default_spec, external_specs, table_asset
@@ -37,9 +40,7 @@ from cdc_assets.orchestration.sensors import (
     watch_sensor,
 )
 from cdc_assets.orchestration.side_by_side import side_by_side
-from cdc_assets.orchestration.steering import STEERING_JOBS
 from cdc_assets.orchestration.translator import TableProps, Translator
-from cdc_assets.orchestration.verify_jobs import verify_job
 from cdc_assets.orchestration.verify_schedules import verify_schedules
 from cdc_assets.registry import Registry, TableEntry
 
@@ -61,14 +62,22 @@ SENSORS: Final[Sequence[Make[dg.SensorDefinition]]] = (
     assess_sensor,
 )
 SCHEDULES: Final[Sequence[Make[dg.ScheduleDefinition]]] = (housekeeping_schedule,)
-OPERATIONS: Final[Sequence[AnyOperation]] = (REBUILD, REWIND, HISTORY, COMPACT)
+OPERATIONS: Final[Sequence[AnyOperation]] = (
+    PAUSE,
+    RESUME,
+    DROP,
+    RESET,
+    REBUILD,
+    REWIND,
+    HISTORY,
+    COMPACT,
+    VERIFY,
+)
 """The operations that have a job."""
 
 JOBS: Final[Sequence[Make[dg.JobDefinition]]] = (
     resnapshot_job,
-    verify_job,
     assess_job,
-    *STEERING_JOBS,
     *(operation_job(each) for each in OPERATIONS),
 )
 """Beside those that schedules bring along."""

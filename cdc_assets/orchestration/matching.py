@@ -19,7 +19,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import message_of
 from cdc_assets.operate.comparable import NOT_COMPARED, is_comparable, rests
 from cdc_assets.operate.discovery import replicated
-from cdc_assets.operate.services import Services
+from cdc_assets.operate.services import Services, utc_now
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.checks import ERROR, WARN, CheckVerdict
 from cdc_assets.orchestration.hand_over import must_hand_over
@@ -35,7 +35,7 @@ from cdc_assets.orchestration.table_run import Intention, intention_of
 from cdc_assets.registry import Registry, TableEntry
 
 if TYPE_CHECKING:
-    from cdc_assets.merge.verifying.report import Report
+    from cdc_assets.merge.verifying.report import ComparisonReport
     from cdc_assets.orchestration.resources import ReplicationSpark
 
 COLUMNS_NAMED: Final = 50
@@ -187,10 +187,12 @@ def _report(
     say: Tell,
     *,
     merges: bool,
-) -> "Report":
+) -> "ComparisonReport":
+    from cdc_assets.merge.attempt import Attempts
     from cdc_assets.merge.verifying.verification import Verification
 
-    return Verification(config, spark.session, run_id, say=say, merges=merges).of(entry)
+    attempts = Attempts.opened(config, spark.session, utc_now)
+    return Verification(attempts, run_id, say=say, merges=merges).of(entry)
 
 
 def _fails(services: Services, entry: TableEntry) -> str:
@@ -204,7 +206,7 @@ def _unknown(key: dg.AssetKey, why: str) -> CheckVerdict:
     return CheckVerdict(key, CHECK_MATCHES, False, WARN, said, {"compared": False}, reason=why)
 
 
-def verdict_of(key: dg.AssetKey, report: "Report") -> CheckVerdict:
+def verdict_of(key: dg.AssetKey, report: "ComparisonReport") -> CheckVerdict:
     """Returns ERROR if something differs, WARN if something was not judged.
 
     Keys that changed at each look are mentioned, but are no reason for a warning: the lake's rows
@@ -223,7 +225,7 @@ def verdict_of(key: dg.AssetKey, report: "Report") -> CheckVerdict:
     )
 
 
-def _metadata(report: "Report") -> dict[str, Any]:
+def _metadata(report: "ComparisonReport") -> dict[str, Any]:
     kinds = Counter(each.kind.name.lower() for each in report.differences)
     columns = Counter(name for each in report.differences for name in each.columns)
     sums = report.sums and {"rows_of_source": report.sums[0].count,

@@ -3,8 +3,8 @@
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from pydantic import Field, ValidationError, create_model
@@ -27,19 +27,15 @@ from cdc_assets.operations.options import Options
 from cdc_assets.operations.running import Runner, Say
 from cdc_assets.operations.session import Host, SourceCheck
 from cdc_assets.orchestration.checks import ERROR
-from cdc_assets.orchestration.keys import (
-    TAG_HAND_OVER,
-    TAG_MODE,
-    TAIL,
-    UNFINISHED,
-    is_of,
-    names_in,
-    table_key,
-)
-from cdc_assets.orchestration.matching import compared
+from cdc_assets.orchestration.keys import table_key
+from cdc_assets.orchestration.matching import compared, verdict_of
+from cdc_assets.orchestration.other_runs import OtherRuns
 from cdc_assets.orchestration.people import people_job
 from cdc_assets.orchestration.resources import ReplicationSpark, spark_resource
 from cdc_assets.registry import Registry, TableEntry
+
+if TYPE_CHECKING:
+    from cdc_assets.merge.verifying.report import ComparisonReport
 
 
 def operation_job(
@@ -88,23 +84,28 @@ def _run_in_job(
     """
     services, spark = Services(config), spark_resource(config)
 
-    def handed_over(tables: Sequence[TableEntry]) -> str:
-        hand_over(config, context.instance, tables)
-        return ""
-
     def on_report(report: Report) -> None:
-        for line in () if operation.is_look else report.lines:
+        lines = report.lines if report.log_lines is None else report.log_lines
+        for line in () if operation.is_look else lines:
             context.log.info(line)
         for each in report.observations:
             context.log_event(observation(config, each))
 
-    check_source = checks_of(services, spark, context.instance)
+    def on_compared(entry: TableEntry, found: "ComparisonReport") -> None:
+        evaluation = verdict_of(table_key(config, entry), found).evaluation()
+        context.instance.report_runless_asset_event(evaluation)
+
+    runs = OtherRuns(config, context.instance, context.run_id)
     host = Host(
         context.run_id,
         spark.session,
         spark.forget,
-        hand_over=handed_over,
-        check_source=check_source,
+        job=context.job_name,
+        hand_over=runs.hand_over,
+        require_runs_seen=runs.require_seen,
+        wait_for_runs=runs.wait,
+        on_compared=on_compared,
+        check_source=checks_of(services, spark, context.instance),
     )
     try:
         options = _options(operation, given)
@@ -191,14 +192,3 @@ def checks_of(
         return SourceCheck(verdict.description, verdict.passed or verdict.severity is not ERROR)
 
     return check
-
-
-def hand_over(
-    config: ReplicationConfig, instance: dg.DagsterInstance, tables: Sequence[TableEntry]
-) -> None:
-    """Asks runs that stay with these tables to end: they take the tables for caught up."""
-    names = {str(each.table) for each in tables}
-    wanted = dg.RunsFilter(statuses=list(UNFINISHED), tags={TAG_MODE: TAIL})
-    for run_ in instance.get_runs(wanted):
-        if is_of(config, run_) and names & names_in(run_):
-            instance.add_run_tags(run_.run_id, {TAG_HAND_OVER: "true"})

@@ -15,8 +15,10 @@ from typing import Final
 import psutil
 
 from cdc_assets.lake import Lake
+from cdc_assets.merge.attempt import Attempts
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.verifying.verification import Verification
+from cdc_assets.operate.services import utc_now
 from cdc_assets_tests.bench.figures import Figures, of_table
 from cdc_assets_tests.bench.latency import (
     Live,
@@ -135,7 +137,9 @@ def _tables(world: World, live: Live) -> Figures:
         RuntimeError: a table does not.
     """
     lake, rows = Lake(live.config), list[dict[str, object]]()
-    verification = Verification(live.config, lambda: world.session, "bench")
+    verification = Verification(
+        Attempts.opened(live.config, lambda: world.session, utc_now), "bench"
+    )
     for entry in live.entries:
         report = verification.of(entry)
         found = lake.figures(entry.target, OWN_BRANCH)

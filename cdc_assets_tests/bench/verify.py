@@ -12,8 +12,10 @@ import psutil
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from cdc_assets.merge.verifying.report import Report
+from cdc_assets.merge.attempt import Attempts
+from cdc_assets.merge.verifying.report import ComparisonReport
 from cdc_assets.merge.verifying.verification import Verification
+from cdc_assets.operate.services import utc_now
 from cdc_assets_tests.bench.accounts import SOURCE, TABLE, Accounts, prepare_accounts
 from cdc_assets_tests.bench.figures import Figures
 from cdc_assets_tests.bench.relay import Left, relayed
@@ -59,10 +61,12 @@ def measure(world: World) -> Iterator[Figures]:
 
 def _measured(world: World, accounts: Accounts, left: Left) -> Iterator[Figures]:
     dsn = os.environ[f"{SOURCE.upper()}_DSN"]
-    reports: list[Report] = []
+    reports: list[ComparisonReport] = []
 
     def compare() -> None:
-        verification = Verification(accounts.config, lambda: world.session, "bench")
+        verification = Verification(
+            Attempts.opened(accounts.config, lambda: world.session, utc_now), "bench"
+        )
         reports.append(verification.of(accounts.entry(COPY)))
 
     ways: Mapping[str, Callable[[], object]] = {
@@ -133,7 +137,7 @@ def _figures(world: World, found: Mapping[str, list[Cost]]) -> Figures:
     return Figures(f"Comparing {world.scale.rows:,} rows with their source", rows, [note])
 
 
-def _steps(reports: list[Report]) -> Figures:
+def _steps(reports: list[ComparisonReport]) -> Figures:
     rows = [{"step": name, "s": round(s, 3)} for name, s in reports[-1].seconds.items()]
     return Figures("Steps of the last comparison of equal tables", rows)
 

@@ -14,16 +14,22 @@ from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.desired import Wanted, Wish
 from cdc_assets.errors import TerminalError, TransientError
 from cdc_assets.lake.carried import Carried
+from cdc_assets.merge.attempt import Attempts
 from cdc_assets.merge.resnapshot.table import Resnapshot
 from cdc_assets.merge.resnapshot.wave import Waves
 from cdc_assets.merge.verifying import putting
 from cdc_assets.merge.verifying.putting import Putting, require_compared
 from cdc_assets.merge.verifying.repair import Repair, generation_of
 from cdc_assets.merge.verifying.repair import Wanted as WantedRow
+from cdc_assets.merge.verifying.report import ComparisonReport
 from cdc_assets.merge.verifying.verification import Verification
-from cdc_assets.operate.services import Services
+from cdc_assets.operate.services import Services, utc_now
+from cdc_assets.operations import verify
 from cdc_assets.operations.lease import Lease
-from cdc_assets.orchestration import verifying
+from cdc_assets.operations.maintain import no_session
+from cdc_assets.operations.running import Runner
+from cdc_assets.operations.session import Host, TableSession
+from cdc_assets.operations.verify import VERIFY, VerifyOptions
 from cdc_assets.registry import RegistryFile
 from cdc_assets.schema.comparing import Compared, Comparison, Form, Uncompared
 from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
@@ -164,7 +170,7 @@ def test_neither_begins_while_a_rebuild_is_under_way(
     monkeypatch.setattr(Verification, "_plan", lambda *_, **__: plan_of("id"))
     session: Any = lambda: pytest.fail("a session was asked for")  # noqa: E731
     with pytest.raises(TerminalError, match="being rebuilt"):
-        Verification(config, session, "r").asking(way).of(entry, repair=True)
+        Verification(Attempts.opened(config, session, utc_now), "r", way=way).of(entry, repair=True)
     with pytest.raises(TerminalError, match="being rebuilt"):
         Resnapshot(config, session, "r", way=way).of(entry, None, lambda _: None)
 
@@ -176,14 +182,14 @@ def test_a_table_that_is_built_anew_is_only_compared_where_all_are_put_right(
     begin_rebuild(way)
     config, repaired = way.services.config, dict[str, bool]()
     RegistryFile(config.registry).add(registry_of(config, "orders", "users"))
-    monkeypatch.setattr(verifying, "rests", lambda *_: "")
+    monkeypatch.setattr(verify, "rests", lambda *_: "")
 
-    def verified(*of: Any, repair: bool) -> Any:
-        repaired[of[2].table.name] = repair
-        return SimpleNamespace()
+    def verified(session: TableSession, *, repair: bool) -> ComparisonReport:
+        repaired[session.entry.table.name] = repair
+        return ComparisonReport(session.entry.table, ("id",), 0)
 
-    monkeypatch.setattr(verifying, "verified", verified)
-    tables = ("orders", "users") if named else ()
-    wish = verifying.Wish(verifying.Choice(None, tables, every=not named), repair=True)
-    verifying.run_verify(config, wish, "r", lambda *_: None, lambda *_: None)
+    monkeypatch.setattr(verify, "verified", verified)
+    options = VerifyOptions(tables=["orders", "users"] if named else [], every=True, repair=True)
+    host = Host("r", no_session)
+    Runner(way.services, host, lambda _: None).run(VERIFY, options)
     assert repaired == {"orders": named, "users": True}, "a named one says why it is not"

@@ -11,7 +11,7 @@ from cdc_assets.databases.rows import Found
 from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.verifying.judging import Difference, Kind, judge
 from cdc_assets.merge.verifying.lake_rows import LakeRow, Look
-from cdc_assets.merge.verifying.report import Report
+from cdc_assets.merge.verifying.report import ComparisonReport
 from cdc_assets.schema.comparing import Compared, Comparison, Form, Uncompared
 from cdc_assets.schema.types import Column, Primitive, Wire
 
@@ -87,12 +87,14 @@ def test_a_key_that_was_merged_meanwhile_says_nothing(before: Look, after: Look)
 def test_a_report_counts_what_it_does_not_name_and_never_passes_over_what_was_not_judged() -> None:
     one = Difference(KEY, Kind.DIFFERENT, ("note",), None, ("7", "secret"))
     left_out = (Uncompared("mood", "why not"),)
-    report = Report(TableName("s", "p", "t"), ("id",), 9, (one,), not_judged=2, why="busy",
-                    left_out=left_out)  # fmt: skip
+    table = TableName("s", "p", "t")
+    report = ComparisonReport(
+        table, ("id",), 9, (one,), not_judged=2, why="busy", left_out=left_out
+    )
     said = "\n".join(report.words())
     assert "(id=7) different columns: note" in said
     assert "2 keys not judged: busy" in said
     assert "column mood not compared: why not" in said
     assert "secret" not in said + report.to_json()
     assert report.differs
-    assert not Report(TableName("s", "p", "t"), ("id",), 9, not_judged=1).is_proven
+    assert not ComparisonReport(TableName("s", "p", "t"), ("id",), 9, not_judged=1).is_proven

@@ -16,13 +16,15 @@ from cdc_assets import desired
 from cdc_assets.desired import NOTHING, Wish
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import RejectedRecordError
-from cdc_assets.operate.quarantine import Wanted, list_quarantined
+from cdc_assets.operate.quarantine import QuarantineScope, list_quarantined
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import read_status
 from cdc_assets.operate.survey import survey
+from cdc_assets.operations.quarantine import REPLAY_QUARANTINE, QuarantineReplayOptions
+from cdc_assets.operations.running import Runner
+from cdc_assets.operations.session import Host
 from cdc_assets.orchestration.checks import verdicts
 from cdc_assets.orchestration.keys import CHECK_SLO
-from cdc_assets.orchestration.quarantined import Again, run_quarantine_replay
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.command import run_command
 from cdc_assets_tests.merge.events import PLACEHOLDER, event
@@ -78,7 +80,7 @@ class User:
 
     def offsets(self) -> dict[int, str]:
         """Offsets of partition 0 in quarantine, and the reasons."""
-        listing = list_quarantined(self.services, Wanted(source=self.pipeline.prefix), 100)
+        listing = list_quarantined(self.services, QuarantineScope(source=self.pipeline.prefix), 100)
         return {each.coordinate.offset: each.reason for each in listing.records}
 
     def quarantined(self) -> int:
@@ -186,8 +188,10 @@ def test_whoever_merges_a_busy_table_waits_for_what_is_replayed(pipeline: Make) 
                 made.merge(TABLE)
 
     with hooked(others):
-        failed = run_quarantine_replay(made.config, Wanted(table=user.table), Again())
-    assert failed == {}
+        options = QuarantineReplayOptions(table=user.table)
+        host = Host("a-run", made.spark)
+        done = Runner(user.services, host, lambda _: None).run(REPLAY_QUARANTINE, options)
+    assert not done.is_bad
     assert waited == [True]
     assert made.by_key(TABLE)[2] == {"id": 2, "name": "late", "n": 2}
     assert book.of(table) == NOTHING
@@ -267,7 +271,7 @@ def test_nothing_leaves_the_quarantine_while_its_table_is_built_anew(tmp_path: P
     said = " ".join(done.stderr.split())
     assert "is being rebuilt, since 2026-03-04 12:00:00Z by cdc-assets rebuild" in said
     assert "cdc-assets rebuild shop.public.orders --abandon" in said
-    assert list_quarantined(world.services, Wanted(), 1).total == 1
+    assert list_quarantined(world.services, QuarantineScope(), 1).total == 1
 
 
 @pytest.mark.unit
@@ -281,4 +285,4 @@ def test_a_table_that_cannot_be_reached_fails_and_keeps_its_records(tmp_path: Pa
     assert "failed: shop.public.orders" in done.stderr
     assert "127.0.0.1:1" in done.stderr
     assert "Traceback" not in done.stderr
-    assert list_quarantined(world.services, Wanted(), 1).total == 1
+    assert list_quarantined(world.services, QuarantineScope(), 1).total == 1

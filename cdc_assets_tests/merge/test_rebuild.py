@@ -16,15 +16,14 @@ from cdc_assets.errors import CdcError, ConflictError, TerminalError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.side import side_name
 from cdc_assets.merge.statements import sql
-from cdc_assets.operate import removal
 from cdc_assets.operate.contiguity import gaps
 from cdc_assets.operate.services import Services
-from cdc_assets.operate.steering import Order
+from cdc_assets.operations.drop.operation import RESET, ResetOptions
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
-from cdc_assets_tests.operated import rebuild_of, run_rebuild
+from cdc_assets_tests.operated import rebuild_of, run_rebuild, session_of, steered
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 
@@ -190,16 +189,13 @@ def test_a_log_that_lost_its_beginning_waits_for_a_snapshot(pipeline: Make) -> N
     assert names(table) == {1: "a", 3: "C"}
     of, entry = Services(table.config), table.entry(TABLE)
     of.registry.add([entry])
-    assert removal.reset(of, [entry], Order("a test"), print, NOBODY).done
+    assert steered(RESET, ResetOptions(), session_of(table.config, entry, table.spark)).done
     assert of.lake.state(entry.target) is None
     entry = of.registry.load().get(entry.table)
     assert entry is not None
     drained = table.replicator().drain(entry, window=None, run_id="reset", budget_seconds=300)
     assert list(drained)
     assert names(table) == {1: "a", 3: "C"}, "a reset"
-
-
-NOBODY = removal.Hands(lambda _: None, lambda _: None, print)
 
 
 @profiles.in_soak

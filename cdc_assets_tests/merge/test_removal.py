@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pytest
 
@@ -15,22 +14,23 @@ from cdc_assets.changes.renamed import RenamedTable
 from cdc_assets.desired import NOTHING, Removal
 from cdc_assets.errors import CdcError
 from cdc_assets.lake.side import side_name
-from cdc_assets.merge.tables.quarantine import Quarantine
-from cdc_assets.operate import removal, steering
-from cdc_assets.operate.removal import Hands
 from cdc_assets.operate.services import Services
-from cdc_assets.operate.steering import Done, Order, Steered
+from cdc_assets.operations.command import AnyOperation
+from cdc_assets.operations.drop.operation import DROP, RESET, DropOptions, ResetOptions
+from cdc_assets.operations.drop.removal import remains
+from cdc_assets.operations.operation import Progress
+from cdc_assets.operations.options import Options
+from cdc_assets.operations.session import Host, TableSession
+from cdc_assets.operations.steering import RESUME, ResumeOptions
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
-from cdc_assets_tests.operated import rebuild_of
+from cdc_assets_tests.operated import Steered, rebuild_of, steered
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
-
-ORDER = Order("a test", "it is tried")
 
 
 def made(id_: int, name: str | None, lsn: int, op: str = "c") -> Message:
@@ -47,27 +47,32 @@ class Operator:
         self.services = Services(self.table.config)
         self.entry = self.table.entry(TABLE)
         self.told: list[str] = []
-        self.hands = Hands(self._wait, self._clear, self.told.append)
         self.waited: list[Removal] = []
 
-    def _wait(self, entry: TableEntry) -> None:
+    def _wait(self, entry: TableEntry) -> Iterator[str]:
         desired = self.services.desired.of(entry.table)
         assert desired.held is not None, "nothing new is begun from here on"
         self.waited.append(desired.held.removal)
+        yield from ()
 
-    def _clear(self, entry: TableEntry) -> None:
-        Quarantine(self.table.spark(), "lake", entry.table.source).clear(entry.table)
+    def _steered(
+        self, operation: AnyOperation, options: Options, entry: TableEntry | None = None
+    ) -> Steered:
+        def say(progress: Progress) -> None:
+            self.told.append(progress.words)
 
-    def drop(self, *, lake: bool = True, **order: Any) -> Steered:
-        hands = self.hands if lake else None
-        return removal.drop(self.services, [self.entry], replace(ORDER, **order), _quiet, hands)
+        host = Host("7", self.table.spark, wait_for_runs=self._wait, job="a test")
+        session = TableSession(self.services, [entry or self.entry], host)
+        return steered(operation, options, session, say)
 
-    def reset(self, entry: TableEntry | None = None, **order: Any) -> Steered:
-        wanted = [entry or self.entry]
-        return removal.reset(self.services, wanted, replace(ORDER, **order), _quiet, self.hands)
+    def drop(self, *, lake: bool = True, dry_run: bool = False) -> Steered:
+        return self._steered(DROP, DropOptions(lake=lake, dry_run=dry_run, why="it is tried"))
+
+    def reset(self, entry: TableEntry | None = None) -> Steered:
+        return self._steered(RESET, ResetOptions(why="it is tried"), entry)
 
     def resume(self) -> Steered:
-        return steering.resume(self.services, [self.entry], ORDER, _quiet)
+        return self._steered(RESUME, ResumeOptions())
 
     def begin_rebuild(self) -> None:
         rebuild = rebuild_of(self.table.config, self.table.spark, self.entry, "test")
@@ -83,11 +88,7 @@ class Operator:
         return [str(each) for each in there if self.services.lake.exists(each)]
 
     def quarantined(self) -> int:
-        return removal.remains(self.services, self.entry).quarantined
-
-
-def _quiet(done: Done) -> None:
-    assert done.words
+        return remains(self.services, self.entry).quarantined
 
 
 @pytest.fixture
@@ -102,13 +103,13 @@ def operator(pipeline: Make) -> Operator:
 @profiles.in_soak
 def test_a_dropped_table_stays_in_the_lake_unless_that_is_asked_for(operator: Operator) -> None:
     (done,) = operator.drop(lake=False).done
-    assert "the lake keeps" in done.words
+    assert "the lake keeps" in done["did"]
     dropped = operator.services.desired.of(operator.entry.table).dropped
     assert dropped is not None
-    assert (dropped.by, dropped.why, dropped.removal) == ("a test", "it is tried", Removal.NONE)
+    assert (dropped.by, dropped.why, dropped.removal) == ("a test 7", "it is tried", Removal.NONE)
     assert names(operator.table) == {1: "a", 3: "c"}
-    assert not operator.drop(lake=False).done[0].changed
-    assert operator.resume().done[0].changed
+    assert not operator.drop(lake=False).done[0]["changed"]
+    assert operator.resume().done[0]["changed"]
     assert operator.services.desired.of(operator.entry.table) == NOTHING
 
 
@@ -118,21 +119,22 @@ def test_what_is_dropped_from_the_lake_is_told_and_begins_again_once_it_is_resum
     operator.begin_rebuild()
     assert len(operator.left()) == 4
     (would,) = operator.drop(dry_run=True).done
-    assert "would be dropped" in would.words
-    assert "1 records from the quarantine" in would.words
+    assert "would be dropped" in would["did"]
+    assert "1 records from the quarantine" in would["did"]
     assert operator.services.desired.of(operator.entry.table) == NOTHING
+    operator.told.clear()
 
     (done,) = operator.drop().done
     assert operator.waited == [Removal.NONE], "before anything is removed"
     (told,) = operator.told
     for name in (str(operator.entry.target), str(side_name(operator.entry.target)), "__rebuild1"):
         assert name in told
-        assert name in done.words
+        assert name in done["did"]
     assert operator.left() == []
     assert operator.quarantined() == 0
-    assert not operator.drop().done[0].changed
+    assert not operator.drop().done[0]["changed"]
 
-    assert operator.resume().done[0].changed
+    assert operator.resume().done[0]["changed"]
     operator.table.merge(TABLE)
     assert names(operator.table) == {1: "a", 3: "c"}
     assert operator.quarantined() == 1, "its record is refused again"
@@ -169,7 +171,7 @@ def test_a_reset_may_be_killed_at_each_step_and_run_again(operator: Operator) ->
 @profiles.in_soak
 def test_a_table_is_not_reset_whose_log_has_lost_its_beginning(operator: Operator) -> None:
     operator.table.expire(TABLE, 2)
-    (why,) = operator.reset().failed.values()
+    (why,) = operator.reset().failed
     assert "the log has lost its beginning, offsets 0: [0, 2)" in why
     assert f"cdc-assets rebuild {operator.entry.table} --from-snapshot" in why
     assert names(operator.table) == {1: "a", 3: "c"}
@@ -189,7 +191,7 @@ def test_what_cannot_begin_again_by_itself_is_refused(operator: Operator) -> Non
 
 @contextmanager
 def refused(operator: Operator, entry: TableEntry) -> Iterator[str]:
-    (why,) = operator.reset(entry).failed.values()
+    (why,) = operator.reset(entry).failed
     yield why
     assert operator.services.desired.of(operator.entry.table) == NOTHING
     assert names(operator.table) == {1: "a", 3: "c"}

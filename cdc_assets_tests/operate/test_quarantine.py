@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
+import click
 import pytest
 from rich.console import Console
 
@@ -17,22 +18,16 @@ from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.lake.quarantined import QuarantineLake
 from cdc_assets.merge.plan.result import QuarantineReplay
-from cdc_assets.operate.quarantine import (
-    Listing,
-    Place,
-    Replayed,
-    Wanted,
-    entries_in_quarantine,
-    list_quarantined,
-)
-from cdc_assets.operate.render import render_quarantine, render_replayed, render_status
+from cdc_assets.operate.quarantine import Listing, QuarantineScope, list_quarantined
+from cdc_assets.operate.render import render_quarantine, render_status
 from cdc_assets.operate.status import read_status
+from cdc_assets.operations.quarantine import RecordPlace, Replayed, entries_in_quarantine
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.command import run_command
 from cdc_assets_tests.quarantine_world import CANARY, REASON, QuarantineWorld
 from cdc_assets_tests.world import NOW, registry_of
 
-ALL = Wanted()
+ALL = QuarantineScope()
 T = TypeVar("T")
 
 
@@ -103,10 +98,14 @@ def test_records_of_topics_of_one_name_are_all_listed(lake: QuarantineWorld) -> 
 @pytest.mark.unit
 @pytest.mark.parametrize(
     "wanted",
-    [Wanted(table="orders"), Wanted(table="public.orders"), Wanted("shop", "shop.public.orders")],
+    [
+        QuarantineScope(table="orders"),
+        QuarantineScope(table="public.orders"),
+        QuarantineScope("shop", "shop.public.orders"),
+    ],
     ids=str,
 )
-def test_one_table_can_be_listed(lake: QuarantineWorld, wanted: Wanted) -> None:
+def test_one_table_can_be_listed(lake: QuarantineWorld, wanted: QuarantineScope) -> None:
     lake.set_aside("orders", [(0, 9)])
     lake.set_aside("items", [(0, 50)])
     assert places(list_quarantined(lake.services, wanted, 100)) == [("orders", 0, 9)]
@@ -117,9 +116,9 @@ def test_a_table_or_source_that_is_not_there_is_named_with_those_that_are(
     lake: QuarantineWorld,
 ) -> None:
     with pytest.raises(TerminalError, match=r"shop\.public\.orders"):
-        list_quarantined(lake.services, Wanted(table="order"), 100)
+        list_quarantined(lake.services, QuarantineScope(table="order"), 100)
     with pytest.raises(ConfigError, match="did you mean 'shop'"):
-        list_quarantined(lake.services, Wanted(source="shpo"), 100)
+        list_quarantined(lake.services, QuarantineScope(source="shpo"), 100)
 
 
 @pytest.mark.unit
@@ -202,10 +201,10 @@ def test_offsets_without_a_table_or_a_form_are_bad_usage(
 
 @pytest.mark.unit
 def test_a_place_is_read_as_it_is_written() -> None:
-    assert Place.parse("3:41") == Place(3, 41)
+    assert RecordPlace.parse("3:41") == RecordPlace(3, 41)
     for text in ("3", "3:", ":41", "-1:4", "3:4:1", "3:٤", f"3:{2**63}0"):
         with pytest.raises(ConfigError, match="not a partition"):
-            Place.parse(text)
+            RecordPlace.parse(text)
 
 
 @pytest.mark.unit
@@ -215,8 +214,7 @@ def test_a_replay_prints_what_became_of_each_record() -> None:
 
     table = TableName("shop", "public", "orders")
     done = Replayed(table, 2, 1, ((at(4), REASON),), (at(5),), (at(6),), (at(7),), (at(8),))
-    shown = printed(done, render_replayed)
-    assert shown.splitlines() == [
+    assert [click.unstyle(each) for each in done.lines()] == [
         "shop.public.orders: 2 merged, 1 overtaken by newer changes, 1 rejected again",
         f"  topic=shop.public.orders partition=0 offset=4: {REASON}",
         "  topic=shop.public.orders partition=0 offset=6: "

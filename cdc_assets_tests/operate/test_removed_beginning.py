@@ -13,24 +13,22 @@ import pytest
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.lake.carried import Carried
 from cdc_assets.log.values import TopicIdentity, Watermarks
-from cdc_assets.operate import removal
-from cdc_assets.operate.removal import Hands
-from cdc_assets.operate.steering import Done, Order, Steered
+from cdc_assets.operations.command import AnyOperation
+from cdc_assets.operations.drop.operation import DROP, RESET, DropOptions, ResetOptions
+from cdc_assets.operations.maintain import no_session
+from cdc_assets.operations.options import Options
+from cdc_assets.operations.session import Host, TableSession
 from cdc_assets.registry import Beginning, TableEntry
 from cdc_assets_tests.configuration import NOWHERE
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.lake_view import open_catalog
+from cdc_assets_tests.operated import Steered, steered
 from cdc_assets_tests.world import World, entry_of
 
 pytestmark = pytest.mark.unit
 
 OWN = OffsetVector.of({0: 3})
-HANDS = Hands(lambda _: None, lambda _: None, lambda _: None)
 Made = tuple[World, TableEntry]
-
-
-def _quiet(done: Done) -> None:
-    assert done.words
 
 
 @pytest.fixture
@@ -58,12 +56,18 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Made]
     return made
 
 
+def _removed(made: Made, operation: AnyOperation, options: Options) -> Steered:
+    world, entry = made
+    session = TableSession(world.services, [entry], Host("a-run", no_session))
+    return steered(operation, options, session)
+
+
 def drop(made: Made) -> Steered:
-    return removal.drop(made[0].services, [made[1]], Order("a test"), _quiet, HANDS)
+    return _removed(made, DROP, DropOptions(lake=True))
 
 
 def reset(made: Made) -> Steered:
-    return removal.reset(made[0].services, [made[1]], Order("a test"), _quiet, HANDS)
+    return _removed(made, RESET, ResetOptions())
 
 
 def begins(made: Made) -> Beginning | None:
@@ -119,7 +123,7 @@ def test_a_log_that_has_lost_some_of_a_tables_own_is_no_place_to_begin(
     make: Callable[..., Made],
 ) -> None:
     made = make(BEHIND, log_begin=4)
-    (why,) = reset(made).failed.values()
+    (why,) = reset(made).failed
     assert "the log has lost its beginning, offsets 0: [3, 4)" in why
 
 

@@ -21,7 +21,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import ConfigError
 from cdc_assets.merge.verifying.judging import Difference, Kind
-from cdc_assets.merge.verifying.report import Position, Report
+from cdc_assets.merge.verifying.report import ComparisonReport, Position
 from cdc_assets.operate.failure_book import FailureBook
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.services import Services
@@ -50,8 +50,8 @@ ONE = Difference(("secret-key",), Kind.DIFFERENT, ("note", "mood"), None, ("secr
 TWO = Difference(("8",), Kind.MISSING, (), None, ("8", "x"))
 
 
-def report(**more: object) -> Report:
-    return Report(TABLE, ("id",), 7, position=Position("0/1A", '{"0":7}', 42), **more)  # pyright: ignore[reportArgumentType]
+def report(**more: object) -> ComparisonReport:
+    return ComparisonReport(TABLE, ("id",), 7, position=Position("0/1A", '{"0":7}', 42), **more)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.unit
@@ -67,7 +67,7 @@ def report(**more: object) -> Report:
     ids=["equal", "different", "busy", "not judged", "more"],
 )
 def test_what_differs_is_red_and_what_was_not_judged_is_not(
-    found: Report, passed: bool, severity: str
+    found: ComparisonReport, passed: bool, severity: str
 ) -> None:
     verdict = verdict_of(KEY, found)
     assert (verdict.passed, verdict.severity.value) == (passed, severity)

@@ -22,7 +22,7 @@ from cdc_assets.orchestration.keys import (
     run_tags,
     table_key,
 )
-from cdc_assets.orchestration.removing import Runs
+from cdc_assets.orchestration.other_runs import OtherRuns
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.command import run_command
 from cdc_assets_tests.orchestration.test_housekeeping import holding
@@ -62,9 +62,13 @@ class Instance:
         name = self.instance.get_run_by_id(run_id).job_name
         self.instance.report_dagster_event(dg.DagsterEvent(event.value, name), run_id)
 
-    def runs(self, own: str = "", patience: float = 60) -> Runs:
+    def runs(self, own: str = "", patience: float = 60) -> OtherRuns:
+        return OtherRuns(self.config, self.instance, own, patience)
+
+    def wait(self, own: str = "", patience: float = 60) -> None:
         self.said: list[str] = []
-        return Runs(self.config, self.instance, own, self.said.append, patience)
+        for each in self.runs(own, patience).wait(self.orders):
+            self.said.append(each)  # while the next message is waited for
 
 
 @pytest.fixture
@@ -72,14 +76,13 @@ def runs_of(
     tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> Instance:
     """Its instance is on disk: threads that share one in memory lock each other's tables."""
-    monkeypatch.setattr("cdc_assets.orchestration.removing.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("cdc_assets.orchestration.other_runs.LOOK_SECONDS", 0.01)
     return Instance(tmp_path, instance)
 
 
 def test_a_run_that_stays_is_asked_to_end_and_waited_for(runs_of: Instance) -> None:
     run = runs_of.add("orders", dg.DagsterEventType.RUN_START, cdc_mode=TAIL)
-    runs = runs_of.runs()
-    waiting = threading.Thread(target=runs.wait, args=(runs_of.orders,), daemon=True)
+    waiting = threading.Thread(target=runs_of.wait, daemon=True)
     waiting.start()
     until(lambda: TAG_HAND_OVER in runs_of.instance.get_run_by_id(run).tags, "asked to end")
     assert waiting.is_alive()
@@ -95,7 +98,7 @@ def test_runs_of_other_tables_queued_ones_and_its_own_are_not_waited_for(
     runs_of.add("items", dg.DagsterEventType.RUN_START)
     runs_of.add("orders", None)
     own = runs_of.add("orders", dg.DagsterEventType.RUN_START)
-    runs_of.runs(own).wait(runs_of.orders)
+    runs_of.wait(own)
     assert runs_of.said == []
 
 
@@ -104,20 +107,20 @@ def test_a_run_of_a_command_is_waited_for(runs_of: Instance, mode: str) -> None:
     runs_of.command("items", mode)
     run = runs_of.command("orders", mode)
     with pytest.raises(UnreachableError, match=f"at the table: {run} "):
-        runs_of.runs(patience=0).wait(runs_of.orders)
+        runs_of.wait(patience=0)
     runs_of.report(run, dg.DagsterEventType.RUN_SUCCESS)
-    runs_of.runs(patience=0).wait(runs_of.orders)
+    runs_of.wait(patience=0)
 
 
 def test_a_run_that_only_compares_is_not_waited_for(runs_of: Instance) -> None:
     runs_of.command("orders", VERIFY)
-    runs_of.runs(patience=0).wait(runs_of.orders)
+    runs_of.wait(patience=0)
 
 
 def test_a_run_that_does_not_end_is_named(runs_of: Instance) -> None:
     run = runs_of.add("orders", dg.DagsterEventType.RUN_START, **{TAG_MODE: "replay"})
     with pytest.raises(UnreachableError, match=f"{run}.*terminate them"):
-        runs_of.runs(patience=0).wait(runs_of.orders)
+        runs_of.wait(patience=0)
     assert TAG_HAND_OVER not in runs_of.instance.get_run_by_id(run).tags
 
 
@@ -144,7 +147,8 @@ def test_a_command_without_an_instance_removes_nothing_while_runs_that_it_does_n
 
 def test_a_run_that_has_begun_before_the_wish_is_noticed_after_it(runs_of: Instance) -> None:
     runs = replace(runs_of.runs(), are_seen=False)
-    runs.require_seen()
+    (said,) = runs.require_seen()
+    assert "see that none is at work elsewhere" in said
     with holding(runs_of.config.home, "unseen-run"), pytest.raises(TerminalError, match="unseen"):
-        runs.wait(runs_of.orders)
-    runs.wait(runs_of.orders)
+        list(runs.wait(runs_of.orders))
+    assert list(runs.wait(runs_of.orders)) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ import pytest
 from cdc_assets.changes.names import TableName
 from cdc_assets.desired import DesiredBook, Wanted, Wish
 from cdc_assets.errors import TerminalError
+from cdc_assets.merge.attempt import Attempts
 from cdc_assets.merge.verifying.judging import Difference, Kind
-from cdc_assets.merge.verifying.report import Report
+from cdc_assets.merge.verifying.report import ComparisonReport
 from cdc_assets.merge.verifying.verification import Verification
-from cdc_assets.orchestration.verifying import Outcome
+from cdc_assets.operate.services import utc_now
+from cdc_assets.operations.operation import Results
+from cdc_assets.operations.verify import VERIFY, VerifyOptions, report_on
 from cdc_assets.registry import RegistryFile, TableEntry
 from cdc_assets_tests.command import run_command
 from cdc_assets_tests.configuration import NOWHERE, database_of, platform, source, write
@@ -25,8 +29,8 @@ pytestmark = pytest.mark.unit
 TABLE = TableName("shop", "public", "orders")
 
 
-def report(**more: object) -> Report:
-    return Report(TABLE, ("id",), 7, **more)  # pyright: ignore[reportArgumentType]
+def report(**more: object) -> ComparisonReport:
+    return ComparisonReport(TABLE, ("id",), 7, **more)  # pyright: ignore[reportArgumentType]
 
 
 def test_without_tables_it_says_so(tmp_path: Path) -> None:
@@ -40,7 +44,9 @@ def test_a_changelog_is_not_compared_with_rows(tmp_path: Path) -> None:
     shop = {**source("shop"), "mode": "changelog"}
     config = write(tmp_path / "replication.yaml", platform(sources={"shop": shop}))
     with pytest.raises(TerminalError, match="nothing to compare"):
-        Verification(config, _no_session, "run").of(entry_of("orders", config), repair=True)
+        Verification(Attempts.opened(config, _no_session, utc_now), "run").of(
+            entry_of("orders", config), repair=True
+        )
 
 
 def _no_session() -> Any:
@@ -100,13 +106,19 @@ def test_an_unknown_source_is_named(tmp_path: Path) -> None:
     ],
     ids=["equal", "not judged", "more", "different", "put right"],
 )
-def test_it_is_well_only_where_all_is_proven_or_put_right(found: Report, is_bad: bool) -> None:
-    outcome = Outcome([found])
+def test_it_is_well_only_where_all_is_proven_or_put_right(
+    tmp_path: Path, found: ComparisonReport, is_bad: bool
+) -> None:
+    outcome = Results({str(TABLE): report_on(entry_of("orders", write_config(tmp_path)), found)})
     assert outcome.is_bad is is_bad
-    assert json.loads(outcome.to_json())["tables"][0]["table"] == "shop.public.orders"
+    assert said(outcome)["tables"][0]["table"] == "shop.public.orders"
+
+
+def said(outcome: Results) -> Mapping[str, Any]:
+    return VERIFY.document(VerifyOptions(every=True), outcome)
 
 
 def test_a_table_that_failed_is_named() -> None:
-    outcome = Outcome(failed={TABLE: "the database does not answer"})
+    outcome = Results(failed={str(TABLE): "the database does not answer"})
     assert outcome.is_bad
-    assert json.loads(outcome.to_json())["failed"] == {str(TABLE): "the database does not answer"}
+    assert said(outcome)["failed"] == {str(TABLE): "the database does not answer"}

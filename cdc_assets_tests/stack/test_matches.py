@@ -14,13 +14,14 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.lake import Lake
 from cdc_assets.log.hours import hour_of
 from cdc_assets.merge.statements import sql
-from cdc_assets.operate.services import utc_now
-from cdc_assets.operate.steering import Choice
+from cdc_assets.operate.services import Services, utc_now
+from cdc_assets.operations.running import Runner
+from cdc_assets.operations.session import Host
+from cdc_assets.operations.verify import Verify, VerifyOptions
 from cdc_assets.orchestration import build_definitions
 from cdc_assets.orchestration.keys import CHECK_MATCHES, table_key
 from cdc_assets.orchestration.matching import check_of
 from cdc_assets.orchestration.replay_command import RANGE_END, RANGE_START
-from cdc_assets.orchestration.verifying import Wish, run_verify
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.configuration import NOWHERE
 from cdc_assets_tests.pipeline import Session
@@ -144,13 +145,15 @@ def test_of_a_history_the_current_versions_are_compared_and_a_changelog_is_left_
     told = compare(database, "past")
     assert told.passed, told.description
     assert (said(told)["rows"], said(told)["keys_that_differ"]) == (19, 0)
-    wish = Wish(Choice(every=True))
-    outcome = run_verify(database.config, wish, "verify", lambda *_: None, lambda *_: None)
-    assert not outcome.is_bad, outcome.to_json()
-    assert {each.table for each in outcome.reports} == {
-        database.entry(table).table for table in ("ledger", "past")
+    options = VerifyOptions(every=True)
+    runner = Runner(Services(database.config), Host("verify", spark), lambda _: None)
+    outcome = runner.run(Verify(), options)
+    document = Verify().document(options, outcome)
+    assert not outcome.is_bad, document
+    assert {each["table"] for each in document["tables"]} == {
+        str(database.entry(table).table) for table in ("ledger", "past")
     }
-    assert outcome.not_compared.keys() == {database.entry("log").table}
+    assert document["not_compared"].keys() == {str(database.entry("log").table)}
 
     spoil(database, spark, "DELETE FROM {} WHERE id = 2", table="past")
     told = compare(database, "past")

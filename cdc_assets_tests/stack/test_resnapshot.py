@@ -17,7 +17,7 @@ from cdc_assets.operate.services import Services
 from cdc_assets.operations.rewind.goal import Goal
 from cdc_assets.operations.rewind.history import read_history
 from cdc_assets.operations.rewind.table_rewind import TableRewind
-from cdc_assets.orchestration.verifying import verified
+from cdc_assets_tests.operated import verified
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.corrupting import beside, corrupt
 from cdc_assets_tests.stack.killed_commands import require_read_again
@@ -81,7 +81,7 @@ def require_warned_of_rewinds(database: Replicated, spark: Session) -> None:
     entry = database.entry("ledger")
     table = sql.table(database.config.lake.catalog.name, entry.target)
     spark().sql(f"UPDATE {table} SET note = 'wrong' WHERE id = 300")
-    assert verified(database.config, spark, entry, "verify", print, repair=True).repaired == 1
+    assert verified(database.config, entry, spark, repair=True).repaired == 1
     services = Services(database.config)
     first = read_history(services, entry).lines(1_000)[-1]
     words = r"can be rewound to: takes back \d+ repairs, 1 waves of a re-snapshot"

@@ -16,8 +16,8 @@ from pyspark.sql import Row, SparkSession
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.verifying.judging import Kind
-from cdc_assets.merge.verifying.report import Report
-from cdc_assets.orchestration import verifying
+from cdc_assets.merge.verifying.report import ComparisonReport
+from cdc_assets_tests import operated
 from cdc_assets_tests.bench.relay import Left, relayed
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.pipeline import Session
@@ -67,12 +67,14 @@ NOT_COMPARED = frozenset({
 })  # fmt: skip
 
 
-def verified(database: Replicated, spark: Session, table: str, *, repair: bool = False) -> Report:
+def verified(
+    database: Replicated, spark: Session, table: str, *, repair: bool = False
+) -> ComparisonReport:
     entry = database.entry(table)
-    return verifying.verified(database.config, spark, entry, "verify", print, repair=repair)
+    return operated.verified(database.config, entry, spark, repair=repair)
 
 
-def found(report: Report) -> set[Corruption]:
+def found(report: ComparisonReport) -> set[Corruption]:
     return {Corruption(each.key[0], each.kind) for each in report.differences}
 
 
@@ -285,7 +287,7 @@ def require_equal_after_deaths(database: Replicated, spark: Session, dsn: str) -
         assert database.differences("ledger") == []
 
 
-def found_or_done(report: Report, done: set[Corruption], *, is_done: bool) -> bool:
+def found_or_done(report: ComparisonReport, done: set[Corruption], *, is_done: bool) -> bool:
     """What was killed after it was published is put right already."""
     return report.is_proven if is_done else found(report) == done
 

@@ -61,6 +61,7 @@ class Attempts:
 
     Attributes:
         shared: these readings; may be replaced for each turn.
+        means: of tries.
         planner: of batches.
     """
 
@@ -78,23 +79,31 @@ class Attempts:
         self.planner = Planner(config, *of, require_existing)
         self._session = PreparedSession(spark)
         self._findings = Findings()
-        self._means = means = AttemptContext(
-            config, connections, self.planner, self._session, clock
-        )
+        self.means = means = AttemptContext(config, connections, self.planner, self._session, clock)
         self._records = records = Records(means)
         self._completion = completion = Completion(means, self._findings)
         executions = Executions(means, records)
         self._from_log = FromLog(means, self._findings, records, completion, executions)
         self._from_quarantine = FromQuarantine(means, completion, executions)
 
+    @classmethod
+    def opened(
+        cls,
+        config: ReplicationConfig,
+        spark: Callable[[], SparkSession],
+        clock: Callable[[], datetime],
+    ) -> Attempts:
+        """Returns a maker of tries over connections of its own."""
+        return cls(config, Connections.of(config), spark, clock)
+
     def watch(self, entry: TableEntry) -> Watch:
         """Returns the deadlines of a table's turn, which begins now."""
-        batch, session = self._means.source(entry).batch, self._session
+        batch, session = self.means.source(entry).batch, self._session
         return Watch(lambda: session.current, Limits(batch.statement_seconds, batch.table_seconds))
 
     def table_seconds(self, entry: TableEntry) -> float:
         """Returns the time limit of a table's turn, in seconds."""
-        return self._means.source(entry).batch.table_seconds
+        return self.means.source(entry).batch.table_seconds
 
     def of(self, request: Request, watch: Watch) -> Outcome:
         """Tries a request, and returns its outcome.
@@ -167,7 +176,7 @@ class Attempts:
         plan, decoder = self._told_of(request, pending)
         known = Knowledge(plan.snapshot_starts)
         with translated("look for values that would be lost", plan.where):
-            look_through(self.session(), self._means.catalog, decoder, known)
+            look_through(self.session(), self.means.catalog, decoder, known)
         return plan
 
     def told(
@@ -218,7 +227,7 @@ class Attempts:
 
     def upkeep(self, entry: TableEntry) -> Upkeep:
         """Returns the upkeep of a table's lake table."""
-        means = self._means
+        means = self.means
         return Upkeep(means.config, [entry], means.connections.lake, self.session, means.clock)
 
     def session(self) -> SparkSession:

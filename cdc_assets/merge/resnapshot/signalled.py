@@ -60,7 +60,7 @@ class SignalledResnapshot:
         self._config = config
         self._attempts = Attempts(config, connections, spark, clock)
         self._log = connections.log
-        self._verification = Verification(config, spark, run_id, say=say, clock=clock).asking(way)
+        self._verification = Verification(self._attempts, run_id, say=say, way=way)
         self._run_id = run_id
         self._say = say
         self._clock = clock

@@ -76,7 +76,7 @@ class Resnapshot:
         self._lakes = Lakes(
             attempts.session, config.lake.catalog.name, connections.lake, attempts.planner
         )
-        self._verification = Verification(config, spark, run_id, say=say, clock=clock).asking(way)
+        self._verification = Verification(attempts, run_id, say=say, way=way)
         self._run_id = run_id
         self._say = say
         self._way = way

@@ -31,7 +31,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ComparisonReport:
     """The report on one table.
 
     Attributes:
@@ -106,7 +106,7 @@ class Report:
             said.append(f"{self.not_judged} keys not judged: {self.why}")
         if self.has_more:
             said.append("more keys are in doubt than are looked at (verify.most_keys): "
-                        "repair and compare once more, or build the table anew")  # fmt: skip
+                        "repair and compare once more, or rebuild the table")  # fmt: skip
         if self.repaired:
             said.append(f"{self.repaired} keys put right")
         if self.unrepaired:

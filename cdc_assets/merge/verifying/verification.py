@@ -12,25 +12,21 @@ A keyless table is one multiset: its rows are counted and their digests added up
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import Final
 
-from pyspark.sql import SparkSession
-
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.publish_kind import PublishKind
-from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.verify import VerifyConfig
 from cdc_assets.databases.kinds import rows_of
 from cdc_assets.databases.rows import Access, Found, SourceRows
 from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.log.connect import connector_of
-from cdc_assets.merge.attempt import Attempts, Connections
+from cdc_assets.merge.attempt import Attempts
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.replicate import Replicator, utc_now
+from cdc_assets.merge.replicate import Replicator
 from cdc_assets.merge.verifying.judging import Difference, judge
 from cdc_assets.merge.verifying.lake_rows import LakeRows, Look
 from cdc_assets.merge.verifying.narrowing import Doubts, Say, Sizes, doubts
@@ -44,7 +40,7 @@ from cdc_assets.merge.verifying.repair import (
     highest_of,
     require_order,
 )
-from cdc_assets.merge.verifying.report import Position, Report
+from cdc_assets.merge.verifying.report import ComparisonReport, Position
 from cdc_assets.merge.verifying.waits import Waits
 from cdc_assets.merge.verifying.way import NO_WAY, Way
 from cdc_assets.registry import TableEntry
@@ -73,44 +69,30 @@ class Verification:
     """A comparison of tables of one configuration, with one Spark session.
 
     Args:
-        config: the configuration.
-        spark: returns the session.
+        attempts: configuration, connections, session and clock.
         run_id: recorded with repairs.
         say: called with messages about progress.
-        clock: wall clock.
         merges: whether to merge what the lake lacks, if nobody else does meanwhile.
+        way: asks other writers to wait for repairs that they beat.
     """
 
     def __init__(
         self,
-        config: ReplicationConfig,
-        spark: Callable[[], SparkSession],
+        attempts: Attempts,
         run_id: str,
         *,
         say: Say = lambda _: None,
-        clock: Callable[[], datetime] = utc_now,
         merges: bool = False,
+        way: Way = NO_WAY,
     ) -> None:
-        connections = Connections.of(config)
-        self._config = config
-        own = Replicator(
-            config, spark, clock=clock, connections=connections, require_existing=lambda _: None
-        )
-        self._lake = connections.lake
-        self._attempts = Attempts(config, connections, spark, clock)
-        replicator = own if merges else None
-        self.waits = Waits(config, self._lake, self._attempts.planner, replicator, run_id)
-        self._run_id = run_id
-        self._say = say
-        self._clock = clock
-        self._way: Way = NO_WAY
+        means = attempts.means
+        self._attempts, self._config, self._clock = attempts, means.config, means.clock
+        self._lake = means.connections.lake
+        replicator = _replicator(attempts) if merges else None
+        self.waits = Waits(self._config, self._lake, attempts.planner, replicator, run_id)
+        self._run_id, self._say, self._way = run_id, say, way
 
-    def asking(self, way: Way) -> Verification:
-        """Returns itself, from now on with others asked to wait for repairs that they beat."""
-        self._way = way
-        return self
-
-    def of(self, entry: TableEntry, *, repair: bool = False) -> Report:
+    def of(self, entry: TableEntry, *, repair: bool = False) -> ComparisonReport:
         """Compares a table, and repairs differences if requested.
 
         Raises:
@@ -131,7 +113,9 @@ class Verification:
             proof.record(self._lake, session, catalog, source.comparison.unread)
         return report
 
-    def of_keys(self, entry: TableEntry, source: SourceRows, keys: Sequence[Key]) -> Report:
+    def of_keys(
+        self, entry: TableEntry, source: SourceRows, keys: Sequence[Key]
+    ) -> ComparisonReport:
         """Compares the rows of some keys only, and repairs those that differ.
 
         Raises:
@@ -231,13 +215,13 @@ class _Table:
 
     # ── with a key ───────────────────────────────────────────────────────────────────────
 
-    def keyed(self, *, repair: bool) -> Report:
+    def keyed(self, *, repair: bool) -> ComparisonReport:
         said = self._said
         sizes = Sizes(said.bucket_rows, said.chunk_rows, said.most_keys)
         found = doubts(self._source, self._head, sizes, self._pace, self._of.say)
         return self.judged(found, repair=repair)
 
-    def judged(self, found: Doubts, *, repair: bool) -> Report:
+    def judged(self, found: Doubts, *, repair: bool) -> ComparisonReport:
         """Judges keys in doubt, and repairs differences if requested."""
         comparison = self._source.comparison
         settled = self._settled(found.keys) if found.keys else Settled((), 0, "")
@@ -249,7 +233,7 @@ class _Table:
                 repair_ = self._of.repair(self._entry, comparison, self._generation)
                 done = repair_.apply(settled.wanted)
             repaired, unrepaired = done.repaired, done.unrepaired
-        return Report(
+        return ComparisonReport(
             table=self._entry.table,
             key=tuple(each.name for each in comparison.key),
             rows=found.rows,
@@ -321,7 +305,7 @@ class _Table:
 
     # ── without a key ────────────────────────────────────────────────────────────────────
 
-    def counted(self) -> Report:
+    def counted(self) -> ComparisonReport:
         """Compares counts and checksums of a keyless table.
 
         Equal at any moment is equal; different only if the lake had no publish meanwhile.
@@ -361,8 +345,8 @@ class _Table:
         sums: tuple[Sum, Sum] | None = None,
         not_judged: int = 0,
         why: str = "",
-    ) -> Report:
-        return Report(
+    ) -> ComparisonReport:
+        return ComparisonReport(
             table=self._entry.table,
             key=(),
             rows=here.count,
@@ -373,6 +357,18 @@ class _Table:
             seconds=self._pace.seconds,
             position=self._position(plan),
         )
+
+
+def _replicator(attempts: Attempts) -> Replicator:
+    """Returns a replicator that makes no table."""
+    means = attempts.means
+    return Replicator(
+        means.config,
+        attempts.session,
+        clock=means.clock,
+        connections=means.connections,
+        require_existing=lambda _: None,
+    )
 
 
 def _some(keys: Sequence[Key]) -> list[Sequence[Key]]:

@@ -13,7 +13,7 @@ class Way(Protocol):
         ...
 
     def clear(self) -> None:
-        """Lets them go on."""
+        """Lets the other writers continue."""
         ...
 
     def require_free(self) -> None:

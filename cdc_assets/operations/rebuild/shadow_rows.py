@@ -165,9 +165,7 @@ class ShadowFromSource:
     @cached_property
     def _verification(self) -> Verification:
         of = self._session
-        return Verification(
-            of.config, of.spark, of.host.run_id, say=self._say, clock=of.clock, merges=True,
-        )  # fmt: skip
+        return Verification(of.attempts, of.host.run_id, say=self._say, merges=True)
 
     def _table(self, standing: RebuildStanding) -> ShadowTable:
         return ShadowTable(self._tables, standing.generation)

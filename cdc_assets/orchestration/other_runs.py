@@ -1,9 +1,9 @@
-"""Carries out the part of `drop` and `reset` that concerns runs and Spark."""
+"""Waits for runs that work on a table, and asks runs that stay with the table to end."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,13 +12,15 @@ import dagster as dg
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.naming import some_of
-from cdc_assets.operate import removal
-from cdc_assets.operate.removal import Hands
-from cdc_assets.operate.services import Services
-from cdc_assets.operate.steering import Choice, Order, Say, Steered, chosen
 from cdc_assets.orchestration import liveness
-from cdc_assets.orchestration.keys import TAG_HAND_OVER, TAG_MODE, TAIL
-from cdc_assets.orchestration.resources import ReplicationSpark, spark_resource
+from cdc_assets.orchestration.keys import (
+    TAG_HAND_OVER,
+    TAG_MODE,
+    TAIL,
+    UNFINISHED,
+    is_of,
+    names_in,
+)
 from cdc_assets.orchestration.sensors.replicate import busy_tables
 from cdc_assets.registry import TableEntry
 
@@ -31,20 +33,23 @@ AT_WORK: Final = (
 
 _NAMED: Final = 3
 UNSEEN: Final = "$DAGSTER_HOME is not set, so that runs of a Dagster instance are not seen"
+NOT_ASKED: Final = (
+    "$DAGSTER_HOME is not set: runs that stay with the table are not told, and find it out with "
+    "its next record; nor do its assets show it"
+)
 
 LOOK_SECONDS: Final = 1.0
 PATIENCE_SECONDS: Final = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class OtherRuns:
     """The runs that may be working on a table.
 
     Attributes:
         config: the replication's configuration.
         instance: the instance that records the runs.
-        own: the id of the removing run; empty if it is none.
-        say: receives messages about waits.
+        own: the id of the run that asks; empty if none asks.
         patience: the longest wait for each table, in seconds.
         are_seen: whether the instance is the one of other runs; not an ephemeral one.
     """
@@ -52,32 +57,34 @@ class Runs:
     config: ReplicationConfig
     instance: dg.DagsterInstance
     own: str
-    say: Callable[[str], None]
     patience: float = PATIENCE_SECONDS
     are_seen: bool = True
 
-    def require_seen(self) -> None:
-        """Requires that nobody is at work whose runs are not seen; says so if that is unknown.
+    def require_seen(self) -> Iterator[str]:
+        """Requires that no unseen run is at work; yields a warning if that is unknown.
 
         Raises:
             TerminalError: if runs of an instance that is not known work on this machine.
         """
         self._require_none_unseen()
         if not self.are_seen:
-            self.say(f"{UNSEEN}: see that none is at work elsewhere")
+            yield f"{UNSEEN}: see that none is at work elsewhere"
 
-    def wait(self, entry: TableEntry) -> None:
+    def wait(self, entry: TableEntry) -> Iterator[str]:
         """Waits until no other run works on a table; asks runs that stay to end.
+
+        Yields:
+            A message, for people, before a wait begins.
 
         Raises:
             UnreachableError: if one still works on it after ``patience`` seconds.
-            TerminalError: as `require_seen`; one may have begun before the wish was put down.
+            TerminalError: as `require_seen`; one may have begun before the directive was stored.
         """
         self._require_none_unseen()
         began, said = time.monotonic(), False
         while at_work := self._at_work(entry):
             if not said:
-                self.say(f"{entry.table}: waits for run {', '.join(r.run_id for r in at_work)}")
+                yield f"{entry.table}: waits for run {', '.join(r.run_id for r in at_work)}"
                 said = True
             if time.monotonic() - began > self.patience:
                 what = f"runs are still at the table: {', '.join(r.run_id for r in at_work)}"
@@ -108,44 +115,15 @@ class Runs:
                 self.instance.add_run_tags(run.run_id, {TAG_HAND_OVER: "true"})
         return found
 
+    def hand_over(self, tables: Sequence[TableEntry]) -> str:
+        """Asks runs that stay with these tables to end: they take the tables for caught up.
 
-def run_removal(
-    config: ReplicationConfig,
-    command: str,
-    choice: Choice,
-    order: Order,
-    runs: Runs,
-    say: Say,
-) -> Steered:
-    """Carries out `drop`, `drop --lake` or `reset`.
-
-    Raises:
-        CdcError: if the choice is wrong, or the registry does not answer.
-    """
-    services, spark = Services(config), spark_resource(config)
-    entries = chosen(services, choice)
-    if command != "drop" and not order.dry_run:
-        runs.require_seen()
-    hands = Hands(runs.wait, _clearing(config, spark), runs.say)
-    try:
-        match command:
-            case "reset":
-                return removal.reset(services, entries, order, say, hands)
-            case "drop --lake":
-                return removal.drop(services, entries, order, say, hands)
-            case _:
-                return removal.drop(services, entries, order, say, None)
-    finally:
-        spark.forget()
-
-
-def _clearing(config: ReplicationConfig, spark: ReplicationSpark) -> removal.Clear:
-    def clear(entry: TableEntry) -> None:
-        from cdc_assets.merge.statements.failures import translated
-        from cdc_assets.merge.tables.quarantine import Quarantine
-
-        with translated("clear the quarantine", f"table={entry.table}"):
-            catalog = config.lake.catalog.name
-            Quarantine(spark.session(), catalog, entry.table.source).clear(entry.table)
-
-    return clear
+        Returns:
+            What could not be done, for people; empty if all was.
+        """
+        names = {str(each.table) for each in tables}
+        wanted = dg.RunsFilter(statuses=list(UNFINISHED), tags={TAG_MODE: TAIL})
+        for run_ in self.instance.get_runs(wanted):
+            if is_of(self.config, run_) and names & names_in(run_):
+                self.instance.add_run_tags(run_.run_id, {TAG_HAND_OVER: "true"})
+        return "" if self.are_seen else NOT_ASKED

@@ -1,0 +1,165 @@
+"""Defines the operations `drop` and `reset`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pydantic import Field
+
+from cdc_assets.desired import Removal, Wanted, Wish
+from cdc_assets.operations.drop.removal import (
+    remains,
+    removed,
+    require_beginning,
+    require_own,
+)
+from cdc_assets.operations.operation import Job, Progress
+from cdc_assets.operations.options import NamedTables, Planned
+from cdc_assets.operations.session import Host, TableSession
+from cdc_assets.operations.steering import (
+    MODE,
+    DirectiveOperation,
+    DirectivePlan,
+    Reasoned,
+)
+from cdc_assets.registry import TableEntry
+
+
+class ResetOptions(NamedTables, Reasoned, Planned):
+    """The options of `reset`, which is never meant for all tables at once."""
+
+
+class DropOptions(ResetOptions):
+    """The options of `drop`."""
+
+    lake: bool = Field(default=False, description="Also take what the lake has of them out of it.")
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalPlan(DirectivePlan):
+    """The plan of a drop or a reset.
+
+    Attributes:
+        known: the directive of an earlier run of the same command; None if there is none.
+    """
+
+    known: Wanted | None = None
+
+    def directive(self, session: TableSession, command: str, why: str) -> Wanted:
+        """Returns the directive to store: the earlier one, or a new one."""
+        by = session.host.author(f"cdc-assets {command}")
+        return self.known or Wanted(session.clock(), by, why)
+
+
+class Drop(DirectiveOperation[DropOptions, RemovalPlan]):
+    """End the replication of tables. The lake keeps them, unless --lake is given.
+
+    With --lake it lists what it removes, and then removes it: the table's records in quarantine,
+    the tables that belong to it, and the table. Files stay. May be interrupted and run again.
+    """
+
+    name = "drop"
+    options = DropOptions
+    job = Job("drop_tables", "drop", MODE, "End the replication of tables.")
+
+    def prepare(self, host: Host, options: DropOptions) -> Iterator[Progress]:
+        """Requires that no unseen run is at work, before anything is removed."""
+        if options.lake:
+            yield from map(Progress, host.require_runs_seen())
+
+    def plan(self, session: TableSession, options: DropOptions) -> RemovalPlan:
+        """Reads whether the table is dropped already, and the table's parts in the lake.
+
+        Raises:
+            TerminalError: if rows of other tables would be removed, too.
+        """
+        services, entry = session.services, session.entry
+        known = services.desired.of(entry.table).dropped
+        if not options.lake:
+            return _without_lake(entry, known)
+        require_own(entry, "drop --lake")
+        found = remains(services, entry)
+        words = f"nothing is merged into it any more; {found.words()}"
+        if known is not None and known.removal is Removal.DONE and found.is_nothing:
+            already = f"is dropped already: {words}"
+            return RemovalPlan(entry, already, already, changes=False)
+        dropped = f"dropped: {words}"
+        return RemovalPlan(entry, dropped, f"would be {dropped}", changes=True, known=known)
+
+    def changed(
+        self, session: TableSession, options: DropOptions, plan: RemovalPlan
+    ) -> Iterator[Progress]:
+        """Stores the directive and, with `lake`, removes the table from the lake."""
+        services, table = session.services, session.entry.table
+        if not options.lake:
+            services.desired.put(table, Wish.DROPPED, plan.directive(session, "drop", options.why))
+            return
+        wanted = plan.directive(session, "drop --lake", options.why)
+        yield from removed(session, Wish.DROPPED, wanted)
+        services.desired.put(table, Wish.DROPPED, replace(wanted, removal=Removal.DONE))  # 7.
+        services.failures.clear(table)
+
+
+class Reset(DirectiveOperation[ResetOptions, RemovalPlan]):
+    """Remove tables from the lake, and merge all of their logs again.
+
+    Readers find no table until the first batch is merged, and not all rows until the last one is:
+    `rebuild` avoids that. Refused if the log has lost its beginning. May be interrupted and run
+    again.
+    """
+
+    name = "reset"
+    options = ResetOptions
+    job = Job(
+        "reset_tables", "reset", MODE,
+        "Forget what the lake has of tables, and merge all of their logs again.",
+    )  # fmt: skip
+
+    def prepare(self, host: Host, options: ResetOptions) -> Iterator[Progress]:
+        """Requires that no unseen run is at work, before anything is removed."""
+        yield from map(Progress, host.require_runs_seen())
+
+    def plan(self, session: TableSession, options: ResetOptions) -> RemovalPlan:
+        """Reads the table's parts in the lake.
+
+        Raises:
+            TerminalError: if rows of other tables would be removed, too, or the table cannot be
+                merged again from its log.
+        """
+        services, entry = session.services, session.entry
+        known = services.desired.of(entry.table).reset
+        if known is None or known.removal is Removal.NONE:
+            require_own(entry, "reset")
+            require_beginning(services, entry)
+        found = remains(services, entry).words()
+        return RemovalPlan(
+            entry,
+            f"reset: {found}; its log is merged again from now on",
+            f"would be: {found}; then its log is merged again",
+            changes=True,
+            known=known,
+        )
+
+    def changed(
+        self, session: TableSession, options: ResetOptions, plan: RemovalPlan
+    ) -> Iterator[Progress]:
+        """Removes the table from the lake; its log is merged again once the directive is gone."""
+        services, table = session.services, session.entry.table
+        wanted = plan.directive(session, "reset", options.why)
+        yield from removed(session, Wish.RESET, wanted)
+        services.failures.clear(table)  # 7.
+        services.desired.remove(table, Wish.RESET)
+
+
+def _without_lake(entry: TableEntry, known: Wanted | None) -> RemovalPlan:
+    if known is not None:
+        already = f"is dropped already, {known.words()}"
+        return RemovalPlan(entry, already, already, changes=False)
+    words = f"dropped: nothing is merged into it any more; the lake keeps {entry.target}"
+    return RemovalPlan(entry, words, f"would be {words}", changes=True)
+
+
+DROP: Final = Drop()
+RESET: Final = Reset()
