@@ -7,7 +7,7 @@ from typing import Final
 PACKAGE: Final = "cdc_assets"
 
 DRAIN: Final = "merge.replicate.Replicator.drain"
-BEGIN: Final = "orchestration.table_run.beginning.begin"
+BEGIN: Final = "orchestration.table_run.batches.begin"
 BEGIN_PARAMETER: Final = "step"
 
 NARROW_CUTS: Final = (
@@ -42,7 +42,6 @@ NARROW_CUTS: Final = (
     "merge.apply.changelog",
     "merge.apply.history",
     "merge.apply.multiset",
-    "merge.fold.soft",
     "merge.fold.versions",
     "merge.modes.changelog",
     "merge.modes.history",
