@@ -440,7 +440,7 @@ WHOLE = {
                 self.plan()
             def plan(self) -> None: ...
     """,
-    "orchestration/table_run/beginning.py": "def begin(step: int) -> None: ...",
+    "orchestration/table_run/batches.py": "def begin(step: int) -> None: ...",
 }
 
 
