@@ -190,7 +190,7 @@ class Column:
     """One column: its stored type, its encoding, and whether it may be missing.
 
     ``unchanged_marker`` means that the source may send a placeholder instead of the value
-    when the column did not change (PostgreSQL's TOAST); see docs/ARCHITECTURE.md. ``absent``
+    when the column did not change (PostgreSQL's TOAST); see docs/architecture/batch.md. ``absent``
     means that records may lack the column: the source has dropped it, or a person says so.
     ``existing`` is its value in rows older than the column; None if that is NULL.
     """

@@ -2,7 +2,7 @@
 
 A position is a tuple of non-negative 63-bit numbers, compared from left to right; as bytes,
 each number is 8 bytes big-endian, so that byte order is the same order. The last number is
-always the Kafka offset: equal positions fall back to Kafka order (docs/ARCHITECTURE.md).
+always the Kafka offset: equal positions fall back to Kafka order (docs/architecture/formats.md).
 
 ===========  =================================================================================
 scheme       numbers before the offset

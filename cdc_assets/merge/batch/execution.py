@@ -1,4 +1,4 @@
-"""Executes one batch, in the order of docs/ARCHITECTURE.md from step 3 on.
+"""Executes one batch, in the order of docs/architecture/batch.md from step 3 on.
 
 3. Read exactly the planned ranges, decode and fold (`reading`). Guards judge what that shows: they
    may complete the plan, or end it. Carry out the table's steps. If guards have learned something
