@@ -38,10 +38,6 @@ MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
     "stack": ("cdc_assets_devstack.cli", "The local stack: up, down, status."),
     "metrics": ("cdc_assets.operate.metrics", "Numbers in OpenMetrics' form, served or printed."),
     "demo": ("cdc_assets_devstack.demo", "A shop database under load, replicated live."),
-    "resnapshot": (
-        "cdc_assets.orchestration.resnapshot_command",
-        "Read tables again from their live source; newer changes win.",
-    ),
 }
 
 
@@ -81,6 +77,10 @@ OPERATIONS: Final[Mapping[str, tuple[str, str]]] = {
     "resume": (
         "cdc_assets.operations.steering.RESUME",
         "Resume paused, dropped or stopped tables.",
+    ),
+    "resnapshot": (
+        "cdc_assets.operations.resnapshot.operation.RESNAPSHOT",
+        "Read tables again from their live source; newer changes win.",
     ),
     "rewind": (
         "cdc_assets.operations.rewind.operation.REWIND",

@@ -11,7 +11,6 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.desired import DesiredBook
 from cdc_assets.operate.failure_book import FailureBook
-from cdc_assets.operate.resnapshots import ResnapshotBook
 from cdc_assets.registry import RegistryFile
 
 if TYPE_CHECKING:
@@ -118,8 +117,3 @@ class Services:
         from cdc_assets.operate.seen_states import StateBook
 
         return StateBook.beside(self.config.registry)
-
-    @cached_property
-    def resnapshots(self) -> ResnapshotBook:
-        """The progress of re-snapshots."""
-        return ResnapshotBook.beside(self.config.registry)

@@ -57,6 +57,7 @@ def command_of(
 
     def body(*, as_json: bool, **values: object) -> None:
         options = operation.options(**values, **given(operation.options))
+        operation.check_command(options)
         apart = as_json or operation.is_progress_apart
 
         def say(progress: Progress) -> None:

@@ -160,6 +160,13 @@ class Operation(ABC, Generic[O, P]):
             ConfigError: if they do.
         """
 
+    def check_command(self, options: O) -> None:
+        """Refuses options that are wrong on the command line, and that a job accepts.
+
+        Raises:
+            ConfigError: if there are some.
+        """
+
     def chosen(self, services: Services, options: O) -> Sequence[Tables]:
         """Returns the tables of each session.
 

@@ -24,6 +24,8 @@ def carried_out(operation: Operation[O, P], options: O, session: TableSession, s
     """
     with session:
         plan = operation.plan(session, options)
+        if options.is_dry_run and operation.is_progress_apart:
+            return Report(plan.to_dict(), tuple(plan.lines()))
         if options.is_dry_run:
             for line in plan.lines():
                 say(Progress(line))

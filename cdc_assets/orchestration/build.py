@@ -15,6 +15,7 @@ from cdc_assets.operations.compact import COMPACT
 from cdc_assets.operations.drop.operation import DROP, RESET
 from cdc_assets.operations.maintain import by_target
 from cdc_assets.operations.rebuild.operation import REBUILD
+from cdc_assets.operations.resnapshot.operation import RESNAPSHOT
 from cdc_assets.operations.rewind.operation import HISTORY, REWIND
 from cdc_assets.operations.steering import PAUSE, RESUME
 from cdc_assets.operations.verify import VERIFY
@@ -27,7 +28,6 @@ from cdc_assets.orchestration.maintaining import maintenance_asset
 from cdc_assets.orchestration.matching import matches_checks
 from cdc_assets.orchestration.mount import Mount, mount_of
 from cdc_assets.orchestration.operation_jobs import operation_job
-from cdc_assets.orchestration.resnapshot_jobs import resnapshot_job
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.sensors import (
     alert_sensor,
@@ -68,6 +68,7 @@ OPERATIONS: Final[Sequence[AnyOperation]] = (
     DROP,
     RESET,
     REBUILD,
+    RESNAPSHOT,
     REWIND,
     HISTORY,
     COMPACT,
@@ -76,7 +77,6 @@ OPERATIONS: Final[Sequence[AnyOperation]] = (
 """The operations that have a job."""
 
 JOBS: Final[Sequence[Make[dg.JobDefinition]]] = (
-    resnapshot_job,
     assess_job,
     *(operation_job(each) for each in OPERATIONS),
 )

@@ -22,7 +22,7 @@ from cdc_assets.databases.mysql.rows import MysqlRows
 from cdc_assets.databases.rows import Access
 from cdc_assets.databases.statements import DIGEST, KEY, TOLD, Range
 from cdc_assets.errors import TerminalError
-from cdc_assets.merge.resnapshot.reading import read, require_sound
+from cdc_assets.operations.resnapshot.reading import read, require_sound
 from cdc_assets.schema.comparing import Key
 from cdc_assets.schema.modes import ConnectorModes
 from cdc_assets.schema.types import Column, TableSchema

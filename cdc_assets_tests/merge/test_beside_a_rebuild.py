@@ -15,8 +15,6 @@ from cdc_assets.desired import Wanted, Wish
 from cdc_assets.errors import TerminalError, TransientError
 from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.attempt import Attempts
-from cdc_assets.merge.resnapshot.table import Resnapshot
-from cdc_assets.merge.resnapshot.wave import Waves
 from cdc_assets.merge.verifying import putting
 from cdc_assets.merge.verifying.putting import Putting, require_compared
 from cdc_assets.merge.verifying.repair import Repair, generation_of
@@ -27,12 +25,15 @@ from cdc_assets.operate.services import Services, utc_now
 from cdc_assets.operations import verify
 from cdc_assets.operations.lease import Lease
 from cdc_assets.operations.maintain import no_session
+from cdc_assets.operations.resnapshot.spark_resnapshot import SparkResnapshot
+from cdc_assets.operations.resnapshot.wave import Waves
 from cdc_assets.operations.running import Runner
 from cdc_assets.operations.session import Host, TableSession
 from cdc_assets.operations.verify import VERIFY, VerifyOptions
 from cdc_assets.registry import RegistryFile
 from cdc_assets.schema.comparing import Compared, Comparison, Form, Uncompared
 from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
+from cdc_assets_tests.operated import session_of
 from cdc_assets_tests.world import NOW, entry_of, registry_of, write_config
 
 pytestmark = pytest.mark.unit
@@ -172,7 +173,7 @@ def test_neither_begins_while_a_rebuild_is_under_way(
     with pytest.raises(TerminalError, match="being rebuilt"):
         Verification(Attempts.opened(config, session, utc_now), "r", way=way).of(entry, repair=True)
     with pytest.raises(TerminalError, match="being rebuilt"):
-        Resnapshot(config, session, "r", way=way).of(entry, None, lambda _: None)
+        SparkResnapshot(session_of(config, entry, session)).read(None, lambda _: None)
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -112,6 +112,8 @@ def test_a_table_equals_its_log_again_and_goes_on(pipeline: Make) -> None:
     table.produce(TABLE, [made(1, "late", 55, "u"), made(5, "e", 70)])
     table.merge(TABLE)
     assert names(table) == {3: "c", 4: "d", 5: "e"}
+    assert rebuilt(table, forget=True, dry_run=True)
+    assert "before_rebuild_2" in table.lake.branches(entry.target)
     assert rebuilt(table, forget=True)
     assert set(table.lake.branches(entry.target)) == {"main"}
 
@@ -378,6 +380,8 @@ def test_what_was_abandoned_leaves_nothing_to_the_next(pipeline: Make) -> None:
     assert beside is not None
     side = side_name(beside.name)
     assert table.lake.side(side) is not None
+    assert rebuilt(table, abandon=True, dry_run=True)
+    assert rebuild.standing().shadow is not None, "a dry run drops nothing"
     with faults(Fault("spark: drop table", How.DEATH)), pytest.raises(Death):
         rebuild.abandon()
     assert table.lake.side(side) is None, "the side table is the first to go"

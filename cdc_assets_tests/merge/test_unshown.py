@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdc_assets.merge.resnapshot.unshown import unshown
+from cdc_assets.operations.resnapshot.signal_resnapshot import unshown
 from cdc_assets.schema.comparing import Compared, Comparison, Form
 from cdc_assets.schema.types import Column, Primitive, Wire
 from cdc_assets_tests.pipeline import Session

@@ -10,11 +10,11 @@ import pytest
 from cdc_assets.changes.alerting import AlertKind, Group
 from cdc_assets.changes.names import TableName
 from cdc_assets.desired import NOTHING, DesiredBook, Wanted, Wish
-from cdc_assets.merge.resnapshot.progress import Progress
 from cdc_assets.operate.alerts import AlertBook
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.seen_states import Condition, Seen
 from cdc_assets.operate.services import Services
+from cdc_assets.operations.resnapshot.notes import ResnapshotBook, ResnapshotProgress
 from cdc_assets_tests.configuration import platform, source, write
 
 pytestmark = pytest.mark.unit
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.unit
 AT = datetime(2026, 3, 4, 12, tzinfo=UTC)
 ORDERS = TableName("shop", "public", "orders")
 EAST_ONLY = TableName("shop", "public", "east_only")
-BEGUN = Progress(AT, ("id",), 2)
+BEGUN = ResnapshotProgress(AT, ("id",), 2)
 
 
 @pytest.fixture
@@ -40,22 +40,22 @@ def test_what_is_kept_of_one_is_not_the_others(both: tuple[Services, Services]) 
     east, west = both
     east.desired.put(ORDERS, Wish.PAUSED, Wanted(AT))
     east.failures.record(ORDERS, FailureKind.TERMINAL, "x", AT)
-    east.resnapshots.keep(ORDERS, BEGUN)
+    ResnapshotBook.beside(east.config.registry).keep(ORDERS, BEGUN)
     alerts = AlertBook.beside(east.config.registry)
     alerts.save({(AlertKind.TABLE_FAILED, "shop"): Group({}, None, None, ())})
 
     assert west.desired.load() == {}
     assert west.desired.of(ORDERS) == NOTHING
     assert west.failures.load() == {}
-    assert west.resnapshots.load(ORDERS) is None
+    assert ResnapshotBook.beside(west.config.registry).load(ORDERS) is None
     assert AlertBook.beside(west.config.registry).load() == {}
 
     west.desired.remove(ORDERS, Wish.PAUSED)
     west.failures.clear(ORDERS)
-    assert not west.resnapshots.forget(ORDERS)
+    assert not ResnapshotBook.beside(west.config.registry).forget(ORDERS)
     assert east.desired.of(ORDERS).paused == Wanted(AT)
     assert east.failures.load_one(ORDERS) is not None
-    assert east.resnapshots.load(ORDERS) == BEGUN
+    assert ResnapshotBook.beside(east.config.registry).load(ORDERS) == BEGUN
 
 
 def test_a_look_at_one_forgets_no_states_of_the_other(both: tuple[Services, Services]) -> None:

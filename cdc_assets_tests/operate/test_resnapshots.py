@@ -12,17 +12,16 @@ from pyspark.sql import DataFrame
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.errors import UnreachableError
-from cdc_assets.merge.resnapshot.comparing import Compared, State
-from cdc_assets.merge.resnapshot.progress import MOST, Progress
-from cdc_assets.merge.resnapshot.report import Report
-from cdc_assets.merge.resnapshot.wave import Done
-from cdc_assets.operate.resnapshots import ResnapshotBook
+from cdc_assets.operations.resnapshot.comparing import ComparedWave, KeyState
+from cdc_assets.operations.resnapshot.notes import MOST, ResnapshotBook, ResnapshotProgress
+from cdc_assets.operations.resnapshot.spark_resnapshot import ResnapshotReport
+from cdc_assets.operations.resnapshot.wave import WaveResult
 from cdc_assets_tests.faults import Death, Fault, How, faults
 
 pytestmark = pytest.mark.unit
 
 ORDERS = TableName("shop", "public", "orders")
-BEGUN = Progress(datetime(2026, 3, 4, 12, tzinfo=UTC), ("region", "id"), 2)
+BEGUN = ResnapshotProgress(datetime(2026, 3, 4, 12, tzinfo=UTC), ("region", "id"), 2)
 NOTHING = cast("DataFrame", None)
 """Of a wave that is done nothing is read any more."""
 
@@ -32,11 +31,13 @@ def book(request: pytest.FixtureRequest, tmp_path: Path) -> ResnapshotBook:
     return ResnapshotBook.beside(f"{request.param}{tmp_path}/registry.json")
 
 
-def wave(end: tuple[str, str] | None, attempt: str = "", doubtful: int = 0, **counts: int) -> Done:
+def wave(
+    end: tuple[str, str] | None, attempt: str = "", doubtful: int = 0, **counts: int
+) -> WaveResult:
     keys = tuple(("eu", str(n)) for n in range(doubtful))
-    found = {**counts, **({State.DOUBTFUL: doubtful} if doubtful else {})}
-    compared = Compared(found, sum(counts.values()), NOTHING, keys)
-    return Done(end, compared, counts.get("put", 0), attempt)
+    found = {**counts, **({KeyState.DOUBTFUL: doubtful} if doubtful else {})}
+    compared = ComparedWave(found, sum(counts.values()), NOTHING, keys)
+    return WaveResult(end, compared, counts.get("put", 0), attempt)
 
 
 def test_waves_add_up_and_what_is_kept_is_found_again(book: ResnapshotBook) -> None:
@@ -68,7 +69,7 @@ def test_keys_to_be_looked_at_are_kept_up_to_a_bound_and_counted_beyond() -> Non
     assert kept.doubtful[-1] == ("us", "9")
     assert (len(kept.doubtful), kept.unnamed) == (4, 0)
     many = wave(("eu", "8"), doubtful=MOST)
-    many.compared.counts[State.DOUBTFUL] = MOST + 5
+    many.compared.counts[KeyState.DOUBTFUL] = MOST + 5
     kept = kept.after(many)
     assert (len(kept.doubtful), kept.unnamed) == (MOST, 9)
 
@@ -91,12 +92,12 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 def test_a_report_is_whole_only_if_each_row_is_what_the_source_has() -> None:
     done = BEGUN.after(wave(None, put=3, vanished=1, equal=2))
-    assert Report(ORDERS, done).is_whole
-    assert Report(ORDERS, done).removed == 1
-    left = Report(ORDERS, done, left=2)
+    assert ResnapshotReport(ORDERS, done).is_whole
+    assert ResnapshotReport(ORDERS, done).removed == 1
+    left = ResnapshotReport(ORDERS, done, left=2)
     assert not left.is_whole
     assert any("2 keys changed each time" in each for each in left.words())
-    unable = Report(ORDERS, done, unable=1)
+    unable = ResnapshotReport(ORDERS, done, unable=1)
     assert not unable.is_whole
-    assert unable.to_dict()["keys"] == {**dict.fromkeys((s.value for s in State), 0), "put": 3,
+    assert unable.to_dict()["keys"] == {**dict.fromkeys((s.value for s in KeyState), 0), "put": 3,
                                         "vanished": 1, "equal": 2}  # fmt: skip

@@ -14,11 +14,14 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.log.notices import Phase, TableSnapshot
 from cdc_assets.log.signalling import SignalEnds
-from cdc_assets.merge.resnapshot.following import Step, next_step
-from cdc_assets.merge.resnapshot.signal_note import SignalNote
-from cdc_assets.merge.resnapshot.signal_report import SignalReport
-from cdc_assets.operate.resnapshots import ResnapshotBook
-from cdc_assets.operate.signalled import Action, signals_for
+from cdc_assets.operations.resnapshot.connector_snapshot import (
+    SnapshotAction,
+    SnapshotStep,
+    next_step,
+    signals_for,
+)
+from cdc_assets.operations.resnapshot.notes import ResnapshotBook, SignalNote
+from cdc_assets.operations.resnapshot.signal_resnapshot import SignalReport
 
 pytestmark = pytest.mark.unit
 
@@ -38,23 +41,23 @@ NOTE = SignalNote(
 @pytest.mark.parametrize(
     ("asked", "shown", "is_sent", "step"),
     [
-        (None, Phase.UNKNOWN, False, Step.SEND),
-        (None, Phase.DONE, False, Step.SEND),
-        (None, Phase.RUNNING, False, Step.FOLLOW),
-        (None, Phase.PAUSED, False, Step.FOLLOW),
-        (Phase.UNKNOWN, Phase.UNKNOWN, False, Step.SEND),
-        (Phase.UNKNOWN, Phase.DONE, True, Step.FOLLOW),
-        (Phase.RUNNING, Phase.RUNNING, True, Step.FOLLOW),
-        (Phase.PAUSED, Phase.PAUSED, True, Step.FOLLOW),
-        (Phase.DONE, Phase.DONE, True, Step.FINISH),
-        (Phase.DONE, Phase.RUNNING, True, Step.FINISH),
-        (Phase.STOPPED, Phase.STOPPED, True, Step.SEND),
-        (Phase.FAILED, Phase.FAILED, True, Step.SEND),
-        (Phase.STOPPED, Phase.RUNNING, True, Step.FOLLOW),
+        (None, Phase.UNKNOWN, False, SnapshotStep.SEND),
+        (None, Phase.DONE, False, SnapshotStep.SEND),
+        (None, Phase.RUNNING, False, SnapshotStep.FOLLOW),
+        (None, Phase.PAUSED, False, SnapshotStep.FOLLOW),
+        (Phase.UNKNOWN, Phase.UNKNOWN, False, SnapshotStep.SEND),
+        (Phase.UNKNOWN, Phase.DONE, True, SnapshotStep.FOLLOW),
+        (Phase.RUNNING, Phase.RUNNING, True, SnapshotStep.FOLLOW),
+        (Phase.PAUSED, Phase.PAUSED, True, SnapshotStep.FOLLOW),
+        (Phase.DONE, Phase.DONE, True, SnapshotStep.FINISH),
+        (Phase.DONE, Phase.RUNNING, True, SnapshotStep.FINISH),
+        (Phase.STOPPED, Phase.STOPPED, True, SnapshotStep.SEND),
+        (Phase.FAILED, Phase.FAILED, True, SnapshotStep.SEND),
+        (Phase.STOPPED, Phase.RUNNING, True, SnapshotStep.FOLLOW),
     ],
 )
 def test_what_is_under_way_is_joined_and_not_asked_for_again(
-    asked: Phase | None, shown: Phase, is_sent: bool, step: Step
+    asked: Phase | None, shown: Phase, is_sent: bool, step: SnapshotStep
 ) -> None:
     assert next_step(asked, shown, is_sent=is_sent) is step
 
@@ -62,18 +65,18 @@ def test_what_is_under_way_is_joined_and_not_asked_for_again(
 @pytest.mark.parametrize(
     ("action", "snapshot", "types"),
     [
-        (Action.PAUSE, RUNNING, ["pause-snapshot"]),
-        (Action.PAUSE, PAUSED, []),
-        (Action.RESUME, PAUSED, ["resume-snapshot"]),
-        (Action.RESUME, RUNNING, []),
-        (Action.STOP, RUNNING, ["stop-snapshot", "resume-snapshot"]),
-        (Action.STOP, PAUSED, ["stop-snapshot", "resume-snapshot"]),
-        (Action.STOP, BESIDE, ["stop-snapshot", "resume-snapshot", "pause-snapshot"]),
-        (Action.STOP, replace(RUNNING, phase=Phase.DONE), []),
-        (Action.PAUSE, replace(RUNNING, phase=Phase.UNKNOWN), []),
+        (SnapshotAction.PAUSE, RUNNING, ["pause-snapshot"]),
+        (SnapshotAction.PAUSE, PAUSED, []),
+        (SnapshotAction.RESUME, PAUSED, ["resume-snapshot"]),
+        (SnapshotAction.RESUME, RUNNING, []),
+        (SnapshotAction.STOP, RUNNING, ["stop-snapshot", "resume-snapshot"]),
+        (SnapshotAction.STOP, PAUSED, ["stop-snapshot", "resume-snapshot"]),
+        (SnapshotAction.STOP, BESIDE, ["stop-snapshot", "resume-snapshot", "pause-snapshot"]),
+        (SnapshotAction.STOP, replace(RUNNING, phase=Phase.DONE), []),
+        (SnapshotAction.PAUSE, replace(RUNNING, phase=Phase.UNKNOWN), []),
     ],
 )
-def test_what_is_sent(action: Action, snapshot: TableSnapshot, types: list[str]) -> None:
+def test_what_is_sent(action: SnapshotAction, snapshot: TableSnapshot, types: list[str]) -> None:
     signals = signals_for(action, snapshot, numbers())
     assert [each.type for each in signals] == types
     assert len({each.id for each in signals}) == len(signals)

@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from cdc_assets.lake import Lake
-from cdc_assets.operate.resnapshots import ResnapshotBook
+from cdc_assets.operations.resnapshot.notes import ResnapshotBook
 from cdc_assets_tests.stack.corrupting import Corruption, merging
 from cdc_assets_tests.stack.replicated import Replicated
 from cdc_assets_tests.waiting import until

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.merge.replicate import Replicator
-from cdc_assets.merge.resnapshot.progress import Progress
-from cdc_assets.merge.resnapshot.report import Report
-from cdc_assets.merge.resnapshot.table import Resnapshot
 from cdc_assets.merge.statements import sql
+from cdc_assets.operations.resnapshot.notes import ResnapshotProgress
+from cdc_assets.operations.resnapshot.spark_resnapshot import ResnapshotReport, SparkResnapshot
+from cdc_assets_tests.operated import session_of
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.replicated import Replicated, replicated
 
@@ -25,11 +25,14 @@ VANISHED = 8
 
 
 def read_again(
-    database: Replicated, spark: Session, begun: Progress | None = None, table: str = "ledger"
-) -> Report:
+    database: Replicated,
+    spark: Session,
+    begun: ResnapshotProgress | None = None,
+    table: str = "ledger",
+) -> ResnapshotReport:
     """In this process."""
-    resnapshot = Resnapshot(database.config, spark, "resnapshot-test", say=print)
-    return resnapshot.of(database.entry(table), begun, lambda _: None)
+    session = session_of(database.config, database.entry(table), spark)
+    return SparkResnapshot(session, print).read(begun, lambda _: None)
 
 
 def merge(database: Replicated, session: SparkSession, table: str = "ledger") -> None:

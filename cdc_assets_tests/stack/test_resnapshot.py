@@ -10,10 +10,10 @@ from cdc_assets_devstack.stack import LocalStack
 from pyspark.sql import SparkSession
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.merge.resnapshot import wave
-from cdc_assets.merge.resnapshot.comparing import State
 from cdc_assets.merge.statements import sql
 from cdc_assets.operate.services import Services
+from cdc_assets.operations.resnapshot import wave
+from cdc_assets.operations.resnapshot.comparing import KeyState
 from cdc_assets.operations.rewind.goal import Goal
 from cdc_assets.operations.rewind.history import read_history
 from cdc_assets.operations.rewind.table_rewind import TableRewind
@@ -64,7 +64,7 @@ def test_what_changes_meanwhile_wins_and_what_vanished_goes(
         report = read_again(database, spark)
         assert report.is_whole, list(report.words())
         counts = report.progress.counts
-        assert counts[State.VANISHED] == VANISHED
+        assert counts[KeyState.VANISHED] == VANISHED
         assert report.progress.rows == ROWS
         # The notes of 103, 113 and 123 were left alone by what changed them meanwhile.
         assert report.looked_at == 3
@@ -72,7 +72,7 @@ def test_what_changes_meanwhile_wins_and_what_vanished_goes(
         assert database.differences("ledger") == []
         again = read_again(database, spark)
         assert again.progress.put == 0
-        assert set(again.progress.counts) == {State.EQUAL}
+        assert set(again.progress.counts) == {KeyState.EQUAL}
         require_warned_of_rewinds(database, spark)
 
 

@@ -14,8 +14,8 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.databases.mysql.rows import MysqlRows
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.log.kafka import KafkaLog
-from cdc_assets.merge.resnapshot.comparing import State
 from cdc_assets.merge.statements import sql
+from cdc_assets.operations.resnapshot.comparing import KeyState
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.corrupting import beside, corrupt, merging
 from cdc_assets_tests.stack.given_back import require_given_back
@@ -49,7 +49,7 @@ def test_what_changes_meanwhile_wins_and_what_vanished_goes(
     ) as database:
         report = read_again(database, spark)
         assert report.is_whole, list(report.words())
-        assert report.progress.counts[State.VANISHED] == VANISHED
+        assert report.progress.counts[KeyState.VANISHED] == VANISHED
         assert report.progress.rows == ROWS
         assert not report.looked_at, "a change tells all columns"
         merge(database, beside)
@@ -62,7 +62,7 @@ def test_the_first_change_after_the_snapshot_wins(
     with changed_first(stack, stack_config, "readmyfirst", spark, beside) as database:
         report = read_again(database, spark)
         assert report.is_whole, list(report.words())
-        assert report.progress.counts == {State.NEWER: FEW}
+        assert report.progress.counts == {KeyState.NEWER: FEW}
         assert database.differences("ledger") == []
 
 

@@ -13,11 +13,12 @@ from cdc_assets_devstack.stack import LocalStack
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
+from cdc_assets.cli import cli
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.merge.resnapshot.signalled import SignalledResnapshot
 from cdc_assets.merge.statements import sql
-from cdc_assets.operate.resnapshots import ResnapshotBook
-from cdc_assets.orchestration.resnapshot_command import resnapshot
+from cdc_assets.operations.resnapshot.notes import ResnapshotBook
+from cdc_assets.operations.resnapshot.signal_resnapshot import SignalResnapshot
+from cdc_assets_tests.operated import session_of
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.corrupting import beside, corrupt, merging
 from cdc_assets_tests.stack.ledger import ledger, writing
@@ -117,7 +118,8 @@ def test_without_a_database_rows_that_vanished_are_counted_and_left(
     source = database.config.source(NAME).model_copy(update={"database": None})
     config = database.config.model_copy(update={"sources": {NAME: source}})
     with merging(database, spark(), "ledger", pause=2):
-        report = SignalledResnapshot(config, spark, "signal-test").of(entry, None, lambda _: None)
+        session = session_of(config, entry, spark)
+        report = SignalResnapshot(session).read(None, lambda _: None)
         assert (report.unshown, report.left, report.put) == (7, 7, 0)
         assert not report.is_whole
         assert "no database: is configured" in report.why
@@ -157,7 +159,7 @@ def test_mariadb_is_read_again_by_gtids(
 
 def command(database: Replicated, *arguments: str) -> str:
     """What the command prints, in this process: it is there at once."""
-    done = CliRunner().invoke(resnapshot, [*AGAIN[1:], *arguments], env=database.env)
+    done = CliRunner().invoke(cli, [*AGAIN, *arguments], env=database.env)
     assert done.exit_code == 0, done.output
     return done.output
 

@@ -1,7 +1,7 @@
 """Replaces rows of the lake with rows read from the source, by one publish.
 
 The callers prove which rows may be put in, and at which position
-(`cdc_assets.merge.verifying.repair`, `cdc_assets.merge.resnapshot.wave`).
+(`cdc_assets.merge.verifying.repair`, `cdc_assets.operations.resnapshot.wave`).
 
 The rows are a frame: the texts of the keys (`KEY` and a number), the source's values from which the
 columns are made (`TOLD` and a number), whether the source has the row (`EXISTS`), and the row's new

@@ -150,13 +150,13 @@ class RebuildPlan:
                 return (
                     f"would let go of {', '.join(self.rebuild.tables.tags().values()) or 'nothing'}"
                 )
-            case RebuildAction.TIDY, _:
-                return "a rebuild has been swapped in, and would be tidied up"
-            case RebuildAction.ABANDON, standing:
-                begun = standing is not None and standing.shadow is not None
-                return "would drop what was built so far" if begun else "no rebuild was begun"
             case _, None:
                 return ""
+            case _, standing if standing.swapped:
+                return "a rebuild has been swapped in, and would be tidied up"
+            case RebuildAction.ABANDON, standing:
+                begun = standing.shadow is not None
+                return "would drop what was built so far" if begun else "no rebuild was begun"
             case _, standing:
                 return self._intention(standing)
 
@@ -251,7 +251,7 @@ class RebuildTable(Operation[RebuildOptions, RebuildPlan]):
         self, session: TableSession, options: RebuildOptions, plan: RebuildPlan
     ) -> Iterator[Progress | Report]:
         """Carries the action out, and compares the rebuilt table with its source."""
-        outcome = yield from _Steps(plan).carried_out()
+        outcome = yield from _RebuildSteps(plan).carried_out()
         is_rebuilt = plan.action in {RebuildAction.TIDY, RebuildAction.BUILD} and outcome.is_done
         if is_rebuilt:
             session.services.failures.clear(session.entry.table)
@@ -281,7 +281,7 @@ def _compared(plan: RebuildPlan, outcome: RebuildOutcome) -> Ending:
     return replace(outcome, equal=check.is_equal, is_done=check.is_equal, said=check.text)
 
 
-class _Steps:
+class _RebuildSteps:
     """The steps of a plan, and the counts of rows and records so far."""
 
     def __init__(self, plan: RebuildPlan) -> None:

@@ -22,15 +22,14 @@ from cdc_assets.lake import TableState
 from cdc_assets.lake.shadow_progress import ShadowProgress
 from cdc_assets.merge.intake.describe import FirstSchema
 from cdc_assets.merge.intake.unlogged_changes import look_at
-from cdc_assets.merge.resnapshot.asking import Asking
-from cdc_assets.merge.resnapshot.reading import read, require_sound
-from cdc_assets.merge.resnapshot.signal_note import SignalNote
-from cdc_assets.merge.resnapshot.table import require_key
 from cdc_assets.merge.verifying.pace import Pace
 from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.operations.rebuild.shadow_table import ShadowTable
 from cdc_assets.operations.rebuild.table_rebuild import TableRebuild
 from cdc_assets.operations.rebuild.tables import RebuildStanding
+from cdc_assets.operations.resnapshot.connector_snapshot import SnapshotRequest
+from cdc_assets.operations.resnapshot.notes import SignalNote
+from cdc_assets.operations.resnapshot.reading import read, require_key, require_sound
 from cdc_assets.operations.session import TableSession
 from cdc_assets.schema.types import TableSchema
 
@@ -271,8 +270,8 @@ class ShadowFromSignal:
         Raises:
             CdcError: if the connector cannot be asked.
         """
-        asking = self._asking(standing)
-        return asking.words(asking.look(self._note(standing)))
+        request = self._request(standing)
+        return request.words(request.look(self._note(standing)))
 
     def rows(self, standing: RebuildStanding) -> int:
         """Carries step 2 out; returns the number of rows that the connector has read.
@@ -281,12 +280,12 @@ class ShadowFromSignal:
             CdcError: if a part does not answer, or the table cannot be read so. The snapshot
                 continues in the connector, unless that reports its end.
         """
-        asking = self._asking(standing)
+        request = self._request(standing)
 
         def keep(note: SignalNote | None) -> None:
             self._rebuild.store_signal(standing, "" if note is None else note.to_json())
 
-        snapshot, _ = asking.done(asking.look(self._note(standing)), keep)
+        snapshot, _ = request.done(request.look(self._note(standing)), keep)
         return snapshot.rows
 
     def require_possible(self, standing: RebuildStanding) -> None:
@@ -314,9 +313,8 @@ class ShadowFromSignal:
         except (ValueError, KeyError, TypeError):  # none, or another version's
             return None
 
-    def _asking(self, standing: RebuildStanding) -> Asking:
+    def _request(self, standing: RebuildStanding) -> SnapshotRequest:
         self.require_possible(standing)
-        session, entry = self._session, self._entry
-        signalling = signalling_of(session.config, session.log, entry)
-        of = self._tables.planner, signalling, entry, session.clock, self._say
-        return Asking(session.config, *of, joins=False)
+        session = self._session
+        signalling = signalling_of(session.config, session.log, self._entry)
+        return SnapshotRequest(session, signalling, joins=False, say=self._say)

@@ -1,8 +1,8 @@
-"""A wave that was read, beside what the lake has of its keys: what is to become of each.
+"""Compares a wave with the lake's rows of its keys, and finds the state of each key.
 
 A key whose row, or whose remembered delete, has a position above the wave's was changed since the
-lake was looked at first. Its row is left alone: the log has told it. Of all others the wave shows
-what the lake has to show (`cdc_assets.merge.resnapshot.wave`).
+lake was looked at first. Its row is left alone: the log has its newest state. Rows of all other
+keys have to be as the wave shows them (`cdc_assets.operations.resnapshot.wave`).
 """
 
 from __future__ import annotations
@@ -30,37 +30,37 @@ _DELETED: Final = f"{HELPERS}deleted_since"
 _HELD: Final = f"{HELPERS}held"
 
 
-class State(StrEnum):
+class KeyState(StrEnum):
     """The state of a key."""
 
     EQUAL = "equal"
-    NEWER = "newer"  # changed since: the log has told it
-    DOUBTFUL = "doubtful"  # likewise, and the change may have left out what differs
-    UNABLE = "unable"  # a value that is not told, or that the lake cannot hold
+    NEWER = "newer"  # changed since, by the log
+    DOUBTFUL = "doubtful"  # likewise, and the change may have left out the values that differ
+    UNABLE = "unable"  # a value that was not read, or that the lake cannot hold
     PUT = "put"
     VANISHED = "vanished"
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """A wave beside the lake.
+class ComparedWave:
+    """A wave that was compared with the lake.
 
     Attributes:
-        counts: keys by state.
-        rows: that the source has.
-        told: those to be put or removed, as `cdc_assets.merge.verifying.putting` has it; pinned.
+        counts: the number of keys by state.
+        rows: the number of rows that the source has.
+        differing: rows to put or remove, as `cdc_assets.merge.verifying.putting` has them; pinned.
         doubtful: keys to be looked at one by one.
     """
 
     counts: dict[str, int]
     rows: int
-    told: DataFrame
+    differing: DataFrame
     doubtful: tuple[Key, ...]
 
     @property
     def to_put(self) -> int:
         """Number of keys to be put or removed."""
-        return self.counts.get(State.PUT, 0) + self.counts.get(State.VANISHED, 0)
+        return self.counts.get(KeyState.PUT, 0) + self.counts.get(KeyState.VANISHED, 0)
 
 
 def compare(
@@ -71,16 +71,16 @@ def compare(
     *,
     omitted: Sequence[int],
     most: int,
-) -> Compared:
-    """Tells the state of each key that the wave or the lake has.
+) -> ComparedWave:
+    """Finds the state of each key that the wave or the lake has.
 
     Args:
-        wave: what was read, pinned.
+        wave: the rows that were read, pinned.
         lake: its rows of the wave's keys, at one head.
         comparison: how rows are compared.
-        position: of the wave, hexadecimal.
+        position: the wave's, hexadecimal.
         omitted: places of columns whose values a change may leave out.
-        most: so many doubtful keys are named at most; beyond, all are counted.
+        most: the greatest number of doubtful keys to name; all are counted.
     """
     keys = _keys(comparison)
     there = lake.states([comparison.columns[n] for n in omitted])
@@ -104,23 +104,25 @@ def compare(
         )
     )
     counted = found.groupBy(_STATE).agg(F.count("*"), F.count_if(EXISTS)).collect()
-    doubtful = found.where(F.col(_STATE) == State.DOUBTFUL).select(*keys).limit(most)
-    has_doubtful = any(state == State.DOUBTFUL for state, _, _ in counted)
-    return Compared(
+    doubtful = found.where(F.col(_STATE) == KeyState.DOUBTFUL).select(*keys).limit(most)
+    has_doubtful = any(state == KeyState.DOUBTFUL for state, _, _ in counted)
+    return ComparedWave(
         {state: count for state, count, _ in counted},
         sum(existing for _, _, existing in counted),
-        found.where(F.col(_STATE).isin(State.PUT, State.VANISHED)).drop(_STATE),
+        found.where(F.col(_STATE).isin(KeyState.PUT, KeyState.VANISHED)).drop(_STATE),
         tuple(tuple(row) for row in doubtful.collect()) if has_doubtful else (),
     )
 
 
-def untouched(told: DataFrame, lake: LakeRows, comparison: Comparison, position: str) -> DataFrame:
+def untouched(
+    differing: DataFrame, lake: LakeRows, comparison: Comparison, position: str
+) -> DataFrame:
     """Returns the rows to be put whose keys were not merged meanwhile; pinned."""
     keys = _keys(comparison)
     at = F.lit(bytes.fromhex(position))
     texts = [F.col(f"{TEXT}{n}").alias(name) for n, name in enumerate(keys)]
     since = lake.with_texts().where(F.col(sql.POSITION) > at).select(*texts)
-    left = told.join(since, keys, "left_anti")
+    left = differing.join(since, keys, "left_anti")
     deleted = lake.deleted_above(position)
     return pinned(left if deleted is None else left.join(deleted, keys, "left_anti"))
 
@@ -140,9 +142,9 @@ def _held(wave: DataFrame, comparison: Comparison) -> DataFrame:
     }
     made = [value.alias(name) for name, value in values.items()]
     own = [*_keys(comparison), *(f"{TOLD}{n}" for n in range(len(values))), DIGEST, LARGE]
-    beside = wave.select(*own, *made)
+    with_values = wave.select(*own, *made)
     held = digest(comparison.columns) == F.col(DIGEST)
-    return beside.select(*own, held.alias(_HELD))
+    return with_values.select(*own, held.alias(_HELD))
 
 
 def _state(newer: Expression, exists: Expression, comparison: Comparison) -> Expression:
@@ -151,14 +153,14 @@ def _state(newer: Expression, exists: Expression, comparison: Comparison) -> Exp
     kept_otherwise = exists & (living == 1) & (F.col("large") != F.col(LARGE))
     unread = F.lit(bool(comparison.unread))
     return (
-        F.when(newer & ((living > 1) | kept_otherwise), State.DOUBTFUL)
-        .when(newer, State.NEWER)
-        .when(exists & is_one & (F.col("md5") == F.col(DIGEST)), State.EQUAL)
-        .when(exists & ~F.col(_HELD), State.UNABLE)
-        .when(exists & unread & (living == 0), State.UNABLE)
-        .when(exists, State.PUT)
-        .when(living > 0, State.VANISHED)
-        .otherwise(State.EQUAL)
+        F.when(newer & ((living > 1) | kept_otherwise), KeyState.DOUBTFUL)
+        .when(newer, KeyState.NEWER)
+        .when(exists & is_one & (F.col("md5") == F.col(DIGEST)), KeyState.EQUAL)
+        .when(exists & ~F.col(_HELD), KeyState.UNABLE)
+        .when(exists & unread & (living == 0), KeyState.UNABLE)
+        .when(exists, KeyState.PUT)
+        .when(living > 0, KeyState.VANISHED)
+        .otherwise(KeyState.EQUAL)
     )
 
 

@@ -1,27 +1,27 @@
 """Reads one wave, a range of a table's keys, from the live source and corrects it in the lake.
 
-1. *Look.* The highest position that the lake has applied is the wave's: whatever was merged by
-   now is no newer.
-2. *Wait* until the source's log has gone on from there, and every transaction is over that was open
-   by then. So what is read next shows all that 1 has merged, and the position of whatever it does
-   not show is above the wave's.
+1. *Look.* The highest position that the lake has applied is the wave's: no change merged by now is
+   newer.
+2. *Wait* until the source's log has a later place, and every transaction is over that was open by
+   then. So the rows that are read next show all changes that 1 has merged, and any change that they
+   do not show has a position above the wave's.
 3. *Read* all parts of the wave, each as of one moment, and then note a place in the source's log.
 4. *Wait* until the connector has delivered everything up to that place, and the lake has merged
    it. Now the lake knows of each change that the wave shows.
 5. *Compare.* A key whose row and remembered delete are not above the wave's position was changed by
-   nothing but what the wave shows. So the wave shows what the lake has to show of it: a row that
-   differs is put in, and one that the source does not have is gone there. Of the others the log has
-   told the newest row.
+   no other change than the wave shows. So the lake's row has to be as in the wave: a row that
+   differs is put in, and a row that the source does not have is removed. The newest row of other
+   keys is the log's.
 6. *Put* these rows in their places, stamped with the wave's position, by one publish. If another
    writer came first, the keys that it has changed are left alone.
 
-A change tells the whole row but for large values that an update has left alone. So keys that were
+A change has the whole row but for large values that an update has left alone. So keys that were
 changed meanwhile, and whose large values differ, are doubtful: they are looked at one by one at the
-end (`cdc_assets.merge.resnapshot.table`).
+end (`cdc_assets.operations.resnapshot.spark_resnapshot`).
 
 A wave is done again, from 1 on, if the table was truncated meanwhile, or if the log has lost
-something of what was merged meanwhile: its deletes need not be remembered any more then. If a
-rebuild was swapped in, all waves are: what they have put in went with the table before.
+some of the changes merged meanwhile: its deletes need not be remembered any more then. If a
+rebuild was swapped in, all waves are: their rows were dropped with the table before.
 No clock comes into it, and no lock but that of any reader.
 """
 
@@ -38,14 +38,14 @@ from cdc_assets.databases.statements import Range
 from cdc_assets.effects import effect
 from cdc_assets.errors import ConflictError, TerminalError, TransientError
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.resnapshot.comparing import Compared, compare, overtaken, untouched
-from cdc_assets.merge.resnapshot.reading import read, require_sound
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.verifying.lake_rows import LakeRows
 from cdc_assets.merge.verifying.putting import Lakes, Putting
 from cdc_assets.merge.verifying.repair import highest_of, require_generation, require_order
 from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.merge.verifying.way import Way
+from cdc_assets.operations.resnapshot.comparing import ComparedWave, compare, overtaken, untouched
+from cdc_assets.operations.resnapshot.reading import read, require_sound
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Key
 
@@ -57,7 +57,7 @@ _PATIENCE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class WaveSizes:
     """The sizes of a wave: rows of a part, parts read at once, most doubtful keys."""
 
     rows: int
@@ -66,19 +66,19 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """A wave that is done.
+class WaveResult:
+    """The result of a finished wave.
 
     Attributes:
-        end: where the next one begins; None after the last one.
-        compared: what it has found.
-        put: keys that were put in or removed.
-        attempt: of the publish; empty if there was nothing to publish.
+        end: the key that the next wave begins with; None after the last one.
+        compared: the states of its keys.
+        put: the number of keys that were put in or removed.
+        attempt: the attempt of the publish; empty if there was nothing to publish.
         overtaken: keys that differed, and were changed before they were put.
     """
 
     end: Key | None
-    compared: Compared
+    compared: ComparedWave
     put: int
     attempt: str
     overtaken: tuple[Key, ...] = ()
@@ -90,16 +90,16 @@ class Waves:
 
     Attributes:
         verification: waits for transactions, connector and lake.
-        lakes: what rows are put with.
+        lakes: the means by which rows are put.
         entry: the table.
-        source: its rows.
-        reading: has them read.
-        sizes: of waves.
+        source: the table's rows at the source.
+        reading: reads them.
+        sizes: the sizes of waves.
         run_id: recorded with each publish.
         clock: wall clock.
-        say: told of progress.
-        way: asked for, once other writers came first a few times.
-        generation: of the table that is read again, see `Carried.generation`.
+        say: receives messages about progress.
+        way: requested once other writers came first a few times.
+        generation: the number of the table's rebuilds, see `Carried.generation`.
     """
 
     verification: Verification
@@ -107,19 +107,19 @@ class Waves:
     entry: TableEntry
     source: SourceRows
     reading: TableReading
-    sizes: Sizes
+    sizes: WaveSizes
     run_id: str
     clock: Callable[[], datetime]
     say: Callable[[str], None]
     way: Way
     generation: int
 
-    def wave(self, start: Key | None) -> Done:
-        """Does the wave that begins with a key; None for the first one.
+    def wave(self, start: Key | None) -> WaveResult:
+        """Reads and puts the wave that begins with a key; None for the first one.
 
         Raises:
-            TransientError: if something that is waited for did not come, or other writers came
-                first each time.
+            TransientError: if a transaction or a delivery that is awaited did not come, or other
+                writers came first each time.
             CdcError: as for any batch; nothing was published, or all of it.
         """
         for _ in range(_TRIES):
@@ -145,7 +145,7 @@ class Waves:
         require_order(plan.layout.scheme, plan.partitions, self._where)
         return plan
 
-    def _tried(self, start: Key | None) -> Done | None:
+    def _tried(self, start: Key | None) -> WaveResult | None:
         # 1. look
         plan = self.plan()
         position = highest_of(plan)
@@ -166,7 +166,7 @@ class Waves:
         self._require(self.verification.waits.caught_up(self.entry, self.source, until))
         # 5. compare
         now = self.plan()
-        if not self._goes_on(plan, now):
+        if not self._is_comparable(plan, now):
             return None
         lake = self._rows(now).within(start, wave.end)
         with translated("compare rows", self._where):
@@ -180,7 +180,7 @@ class Waves:
             )
         # 6. put
         if not found.to_put:
-            return Done(wave.end, found, 0, "")
+            return WaveResult(wave.end, found, 0, "")
         try:
             return self._put(plan, now, found, (start, wave.end), position)
         finally:
@@ -190,11 +190,11 @@ class Waves:
         self,
         plan: BatchPlan,
         now: BatchPlan,
-        found: Compared,
+        found: ComparedWave,
         within: tuple[Key | None, Key | None],
         position: str,
-    ) -> Done | None:
-        told, count, head = found.told, found.to_put, now.head
+    ) -> WaveResult | None:
+        differing, count, head = found.differing, found.to_put, now.head
         passed = tuple[Key, ...]()
         putting = Putting(
             self.lakes, self.entry, self.source.comparison, self.run_id,
@@ -204,27 +204,27 @@ class Waves:
         while True:
             tries += 1
             at = self.plan()
-            if not self._goes_on(plan, at):
+            if not self._is_comparable(plan, at):
                 return None
             lake = self._rows(at).within(*within)
             try:
                 with translated("put rows in their places", self._where):
                     if at.head != head:
-                        still = untouched(told, lake, self.source.comparison, position)
-                        passed += overtaken(told, still, self.source.comparison)
-                        told, count, head = still, found.to_put - len(passed), at.head
+                        still = untouched(differing, lake, self.source.comparison, position)
+                        passed += overtaken(differing, still, self.source.comparison)
+                        differing, count, head = still, found.to_put - len(passed), at.head
                     if count:
-                        putting.put(at, lake, told, count, position)
+                        putting.put(at, lake, differing, count, position)
             except ConflictError:
                 if tries == _PUTS:
                     raise
                 if tries >= _PATIENCE:
                     self.way.ask()
                 continue
-            return Done(within[1], found, count, at.attempt if count else "", passed)
+            return WaveResult(within[1], found, count, at.attempt if count else "", passed)
 
-    def _goes_on(self, plan: BatchPlan, now: BatchPlan) -> bool:
-        """Returns whether positions still tell of each key that was changed between two looks."""
+    def _is_comparable(self, plan: BatchPlan, now: BatchPlan) -> bool:
+        """Returns whether positions still show each key that was changed between two looks."""
         if plan.published is None or now.published is None:
             return False
         same = plan.published.carried.max_truncate == now.published.carried.max_truncate
@@ -239,7 +239,7 @@ class Waves:
 
     def _require(self, why: str) -> None:
         if why:
-            remedy = "run the same command again: it goes on where it is"
+            remedy = "run the same command again: it continues where it was"
             raise TransientError(why, where=self._where, remedy=remedy)
 
     @property

@@ -9,7 +9,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_assets.databases.rows import Wave
+from cdc_assets.databases.rows import SourceRows, Wave
 from cdc_assets.databases.statements import DIGEST, KEY, Range
 from cdc_assets.errors import ConfigError, TerminalError, TransientError
 from cdc_assets.merge.statements.failures import translated
@@ -46,7 +46,7 @@ def read(spark: SparkSession, wave: Wave, where: str) -> DataFrame:
 
 
 def require_sound(rows: DataFrame, comparison: Comparison, within: Range, where: str) -> None:
-    """Refuses rows that say nothing of their key, or that the lake has in another range of keys.
+    """Refuses rows without a digest, and rows that the lake has in another range of keys.
 
     They would be taken for rows that the source does not have.
 
@@ -66,14 +66,30 @@ def require_sound(rows: DataFrame, comparison: Comparison, within: Range, where:
         raise TerminalError(what, where=where, remedy=remedy)
 
 
+def require_key(source: SourceRows, where: str) -> None:
+    """Requires a key that is read, by which rows can be identified.
+
+    Raises:
+        TerminalError: if there is none.
+    """
+    if not source.comparison.key:
+        what = (
+            "rows cannot be identified by its key, of which a column is not read"
+            if source.comparison.is_keyed
+            else "the table has no key"
+        )
+        remedy = "have the connector make a snapshot, and: cdc-assets rebuild --from-snapshot"
+        raise TerminalError(what, where=where, remedy=remedy)
+
+
 def _outside(comparison: Comparison, within: Range) -> Expression:
     own = _in_order([F.col(f"{KEY}{n}") for n in range(len(comparison.key))], comparison)
 
-    def beside(bound: Key) -> Expression:
+    def of_bound(bound: Key) -> Expression:
         return _in_order([F.lit(text) for text in bound], comparison)
 
-    below = own < beside(within.start) if within.start is not None else F.lit(False)
-    return below | (own >= beside(within.end)) if within.end is not None else below
+    below = own < of_bound(within.start) if within.start is not None else F.lit(False)
+    return below | (own >= of_bound(within.end)) if within.end is not None else below
 
 
 def _in_order(texts: list[Expression], comparison: Comparison) -> Expression:

@@ -1,4 +1,4 @@
-"""Keys that are looked at one by one, and put right as their source has them."""
+"""Looks at keys one by one, and puts their rows right as their source has them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from cdc_assets.schema.comparing import Key
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class SettledKeys:
     """The outcome for the keys.
 
     Attributes:
-        put: that were put right, or removed.
-        removed: that the source does not have.
-        left: of which nothing was proven, or that cannot be put right; ``why`` nothing was proven.
+        put: the number of keys that were put right, or removed.
+        removed: the number of keys that the source does not have.
+        left: the number of keys that were not proven, or cannot be put right.
+        why: the reason why keys were not proven.
     """
 
     put: int = 0
@@ -35,12 +36,12 @@ def put_right(
     keys: Sequence[Key],
     looks: int,
     say: Callable[[str], None],
-) -> Settled:
+) -> SettledKeys:
     """Judges keys until each of them is right, or until they were looked at so often.
 
     A key may change once more between being judged and being put right, or at each look.
     """
-    done = Settled()
+    done = SettledKeys()
     for _ in range(looks):
         if not keys:
             break
@@ -48,7 +49,7 @@ def put_right(
         gone = sum(each.kind is Kind.ONLY_IN_LAKE for each in found.differences)
         left = found.not_judged + len(found.differences) - found.repaired
         removed = done.removed + (gone if found.repaired == len(found.differences) else 0)
-        done = Settled(done.put + found.repaired, removed, left, found.why)
+        done = SettledKeys(done.put + found.repaired, removed, left, found.why)
         if not left:
             break
         say(f"{left} keys changed before they were put right: looking again")
