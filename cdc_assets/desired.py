@@ -1,17 +1,18 @@
-"""Stores people's wishes for tables: paused, dropped, rebuilt, reset.
+"""Stores people's directives for tables: paused, dropped, rebuilt, reset.
 
-Each wish is one small JSON document in the registry's own folder for them, named after its table
-and the wish. Making a wish replaces that document as a whole; withdrawing it removes the document.
-No document is read, changed and written back, so two concurrent writers cannot lose each other's
-wish, not even on an object store, which has no locks: of two writes of the same wish of the same
-table, the last one wins, as it does when people speak one after the other.
+Each directive is one small JSON document in the registry's own folder for directives, named after
+the table and the directive. Storing a directive replaces the document as a whole; withdrawing the
+directive removes the document. No document is read, changed and written back, so two concurrent
+writers cannot lose each other's directive, not even on an object store, which has no locks: of two
+writes of the same directive of the same table, the last one wins, as it does when people speak one
+after the other.
 
-Wishes are not derived from runs, and no run clears them. Everybody who can read the registry's
+Directives are not derived from runs, and no run clears them. Everybody who can read the registry's
 storage sees them: sensors, runs and commands need share nothing else.
 
-A wish that is overlooked would let a table be merged that a person holds. So documents in a folder
-``desired`` beside the registry, where they may be any registry's, stop every look until a person
-has moved them to the folders of the registries that they belong to.
+A directive that is overlooked would let a table be merged that a person holds. So documents in a
+folder ``desired`` next to the registry, where they may be any registry's, stop every look until a
+person has moved them to the folders of the registries that they belong to.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class Wish(StrEnum):
-    """A kind of wish for a table."""
+class Directive(StrEnum):
+    """A kind of directive for a table."""
 
     PAUSED = "paused"
     DROPPED = "dropped"
@@ -59,8 +60,8 @@ class Removal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """One wish.
+class DirectiveNote:
+    """One directive.
 
     Attributes:
         since: when it was made, aware.
@@ -83,7 +84,7 @@ class Wanted:
         return f"since {self.since.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z{by}{why}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the wish for JSON."""
+        """Returns the directive for JSON."""
         return {
             "since": self.since.astimezone(UTC).isoformat(),
             "by": self.by,
@@ -94,46 +95,46 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Desired:
-    """All wishes for a table; most tables have none."""
+class TableDirectives:
+    """All directives for a table; most tables have none."""
 
-    paused: Wanted | None = None
-    dropped: Wanted | None = None
-    rebuild: Wanted | None = None
-    reset: Wanted | None = None
-    yields: Wanted | None = None
+    paused: DirectiveNote | None = None
+    dropped: DirectiveNote | None = None
+    rebuild: DirectiveNote | None = None
+    reset: DirectiveNote | None = None
+    yields: DirectiveNote | None = None
 
     @property
-    def held(self) -> Wanted | None:
-        """The wish because of which nothing is merged into it; None if it is merged."""
+    def held(self) -> DirectiveNote | None:
+        """The directive because of which nothing is merged into it; None if it is merged."""
         return self.dropped or self.reset or self.paused
 
-    def get(self, wish: Wish) -> Wanted | None:
-        """Returns the wish of a kind; None if there is none."""
-        return cast("Wanted | None", getattr(self, wish.value))
+    def get(self, directive: Directive) -> DirectiveNote | None:
+        """Returns the directive of a kind; None if there is none."""
+        return cast("DirectiveNote | None", getattr(self, directive.value))
 
-    def with_wish(self, wish: Wish, wanted: Wanted | None) -> Desired:
-        """Returns the wishes with one of a kind replaced, or removed if None."""
-        return replace(self, **{wish.value: wanted})
+    def with_directive(self, directive: Directive, note: DirectiveNote | None) -> TableDirectives:
+        """Returns the directives with one of a kind replaced, or removed if None."""
+        return replace(self, **{directive.value: note})
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the wishes for JSON; null for those that are absent."""
-        wanted = {wish.value: self.get(wish) for wish in Wish}
-        return {name: each.to_dict() if each else None for name, each in wanted.items()}
+        """Returns the directives for JSON; null for those that are absent."""
+        notes = {directive.value: self.get(directive) for directive in Directive}
+        return {name: each.to_dict() if each else None for name, each in notes.items()}
 
 
-NOTHING: Final = Desired()
+NOTHING: Final = TableDirectives()
 
 
 class DesiredBook:
-    """The wishes of all tables, under a folder path or fsspec URL.
+    """The directives of all tables, under a folder path or fsspec URL.
 
     Every method raises:
         UnreachableError: if the place does not answer.
 
     Args:
         url: the folder's path or URL.
-        clock: the wall clock, by which wishes expire.
+        clock: the wall clock, by which directives expire.
         ownerless: a folder whose documents belong to nobody in particular, and must be moved.
     """
 
@@ -153,58 +154,58 @@ class DesiredBook:
         folder, slash, _ = registry_url.rpartition("/")
         return cls(beside(registry_url, "desired"), ownerless=f"{folder}{slash}desired")
 
-    def load(self) -> dict[TableName, Desired]:
-        """Returns the wishes of all tables that have any.
+    def load(self) -> dict[TableName, TableDirectives]:
+        """Returns the directives of all tables that have any.
 
         Raises:
-            TerminalError: if a document is invalid, so that its wish is unknown, or ownerless.
+            TerminalError: if a document is invalid, so that its directive is unknown, or ownerless.
         """
         found, invalid = self.readable()
         for problem in invalid.values():
             raise problem
         return found
 
-    def readable(self) -> tuple[dict[TableName, Desired], dict[str, TerminalError]]:
-        """Returns the wishes as `load`, and what is wrong with each invalid document.
+    def readable(self) -> tuple[dict[TableName, TableDirectives], dict[str, TerminalError]]:
+        """Returns the directives as `load`, and what is wrong with each invalid document.
 
         The latter are by `place_of` the document's table, as far as its name tells.
 
         Raises:
             TerminalError: if a document is ownerless.
         """
-        found: dict[TableName, Desired] = {}
+        found: dict[TableName, TableDirectives] = {}
         invalid: dict[str, TerminalError] = {}
         for file, content in self._documents(None).items():
             try:
-                table, wish, wanted = self._read(file, content)
+                table, directive, note = self._read(file, content)
             except TerminalError as problem:
                 invalid[_place(file)] = problem
                 continue
-            if not self._is_over(wanted):
-                found[table] = found.get(table, NOTHING).with_wish(wish, wanted)
+            if not self._is_over(note):
+                found[table] = found.get(table, NOTHING).with_directive(directive, note)
         return found, invalid
 
-    def of(self, table: TableName) -> Desired:
-        """Returns the wishes of one table; lists the folder, and reads only its documents.
+    def of(self, table: TableName) -> TableDirectives:
+        """Returns the directives of one table; lists the folder, and reads only its documents.
 
         Raises:
             TerminalError: if one of them is invalid, or any document is ownerless.
         """
         found = NOTHING
         for file, content in self._documents(table).items():
-            _, wish, wanted = self._read(file, content)
-            if not self._is_over(wanted):
-                found = found.with_wish(wish, wanted)
+            _, directive, note = self._read(file, content)
+            if not self._is_over(note):
+                found = found.with_directive(directive, note)
         return found
 
-    def put(self, table: TableName, wish: Wish, wanted: Wanted) -> None:
-        """Makes a wish, which replaces an earlier one of its kind."""
-        named = {"table": [table.source, table.schema, table.name], "wish": wish.value}
-        self._notes.write(table, json.dumps({**named, **wanted.to_dict()}), wish.value)
+    def put(self, table: TableName, directive: Directive, note: DirectiveNote) -> None:
+        """Stores a directive, which replaces an earlier one of its kind."""
+        named = {"table": [table.source, table.schema, table.name], "wish": directive.value}
+        self._notes.write(table, json.dumps({**named, **note.to_dict()}), directive.value)
 
-    def remove(self, table: TableName, wish: Wish) -> None:
-        """Withdraws a wish; does nothing if there is none."""
-        self._notes.remove(table, wish.value)
+    def remove(self, table: TableName, directive: Directive) -> None:
+        """Withdraws a directive; does nothing if there is none."""
+        self._notes.remove(table, directive.value)
 
     def _documents(self, table: TableName | None) -> Mapping[str, bytes]:
         """Returns the documents of a table; of all tables if None."""
@@ -231,10 +232,10 @@ class DesiredBook:
             raise TerminalError(what, where=self._ownerless, remedy=remedy)
         self._ownerless = None
 
-    def _is_over(self, wanted: Wanted) -> bool:
-        return wanted.until is not None and wanted.until <= self._clock()
+    def _is_over(self, note: DirectiveNote) -> bool:
+        return note.until is not None and note.until <= self._clock()
 
-    def _read(self, file: str, content: bytes) -> tuple[TableName, Wish, Wanted]:
+    def _read(self, file: str, content: bytes) -> tuple[TableName, Directive, DirectiveNote]:
         try:
             return _from_json(content.decode())
         except (ValueError, KeyError, TypeError) as error:
@@ -253,13 +254,13 @@ def _place(file: str) -> str:
     return file.rpartition("/")[2].removesuffix(END).rpartition(".")[0]
 
 
-def _from_json(text: str) -> tuple[TableName, Wish, Wanted]:
+def _from_json(text: str) -> tuple[TableName, Directive, DirectiveNote]:
     fields = cast("dict[str, Any]", json.loads(text))
-    wanted = Wanted(
+    note = DirectiveNote(
         datetime.fromisoformat(fields["since"]),
         fields["by"],
         fields["why"],
         Removal(fields["removal"]),
         datetime.fromisoformat(fields["until"]) if fields.get("until") else None,
     )
-    return TableName(*fields["table"]), Wish(fields["wish"]), wanted
+    return TableName(*fields["table"]), Directive(fields["wish"]), note

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.desired import DesiredBook, Wanted, Wish
+from cdc_assets.desired import DesiredBook, Directive, DirectiveNote
 from cdc_assets.errors import UnreachableError
 from cdc_assets.notes import NoteWords, TableNotes
 from cdc_assets.operate.failure_book import FailureBook
@@ -66,7 +66,7 @@ def test_documents_of_the_version_before_are_read(tmp_path: Path) -> None:
                "attempts": 2, "since": at.isoformat()}  # fmt: skip
     _put(desired.url, "shop.public.orders.paused.json", wish)
     _put(failures.url, "shop.public.orders.json", failure)
-    assert desired.of(ORDERS).get(Wish.PAUSED) == Wanted(at, "a", "b")
+    assert desired.of(ORDERS).get(Directive.PAUSED) == DirectiveNote(at, "a", "b")
     assert failures.load().keys() == {ORDERS}
     found = failures.load_one(ORDERS)
     assert found is not None

@@ -8,7 +8,7 @@ rows that are published while the last rows of the shadow table are written.
 from __future__ import annotations
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.desired import Wanted, Wish
+from cdc_assets.desired import Directive, DirectiveNote
 from cdc_assets.errors import TerminalError
 from cdc_assets.operate.services import Services
 
@@ -41,10 +41,10 @@ def require_none(services: Services, table: TableName, then: str) -> None:
 def store_directive(services: Services, table: TableName) -> None:
     """Stores the directive of a table's rebuild, unless there is one."""
     if not is_under_way(services, table):
-        wanted = Wanted(services.clock(), "cdc-assets rebuild")
-        services.desired.put(table, Wish.REBUILD, wanted)
+        wanted = DirectiveNote(services.clock(), "cdc-assets rebuild")
+        services.desired.put(table, Directive.REBUILD, wanted)
 
 
 def remove_directive(services: Services, table: TableName) -> None:
     """Removes the directive, before the shadow table is dropped: that alone shows the rest."""
-    services.desired.remove(table, Wish.REBUILD)
+    services.desired.remove(table, Directive.REBUILD)

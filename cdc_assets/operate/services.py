@@ -33,7 +33,7 @@ def utc_now() -> datetime:
 
 
 class Services:
-    """Kafka, the lake, the registry, failures and wishes of one configuration.
+    """Kafka, the lake, the registry, failures and directives of one configuration.
 
     Creating one touches no network. A part that could not be reached is tried again at its next
     use. One instance serves one thread at a time.
@@ -108,7 +108,7 @@ class Services:
 
     @cached_property
     def desired(self) -> DesiredBook:
-        """People's wishes for tables."""
+        """People's directives for tables."""
         return DesiredBook.beside(self.config.registry)
 
     @cached_property

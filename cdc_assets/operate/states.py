@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.desired import Desired
+from cdc_assets.desired import TableDirectives
 from cdc_assets.operate.failures import Failure
 from cdc_assets.operate.seen_states import Condition, Seen
 from cdc_assets.operate.survey import TableSurvey
@@ -51,7 +51,7 @@ def standing_of(
     return Standing(condition, since, _why(view, condition, within_seconds))
 
 
-def held_words(table: TableName, desired: Desired) -> str:
+def held_words(table: TableName, desired: TableDirectives) -> str:
     """Says why nothing is merged into a table, and how to continue; empty if it is merged."""
     if desired.dropped is not None:
         return f"dropped {desired.dropped.words()} → cdc-assets resume --table {table}"

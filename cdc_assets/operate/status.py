@@ -284,7 +284,7 @@ def _reports(
         return {}, {}, ()
     try:
         # Of a table that people hold nothing is promised, and who they are is not known.
-        reports = slo_reports(services, seen.tables, seen.at) if seen.knows_wishes else {}
+        reports = slo_reports(services, seen.tables, seen.at) if seen.knows_directives else {}
         return reports, retained(services, seen.tables, seen.at), ()
     except CdcError as problem:
         return {}, {}, (problem,)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector, total_length
-from cdc_assets.desired import NOTHING, Desired, place_of
+from cdc_assets.desired import NOTHING, TableDirectives, place_of
 from cdc_assets.errors import CdcError, TerminalError
 from cdc_assets.log.rounds import in_rounds
 from cdc_assets.operate.failures import Failure, kind_of
@@ -37,8 +37,8 @@ class TableSurvey:
     ``state`` is None for a table that is not in the lake yet, ``marks`` for a topic that
     Kafka does not have (or if Kafka was not asked), ``oldest_unread`` if nothing is unread.
     ``has_moved``: whether a topic that a waiting table waits for has moved. ``desired``: people's
-    wishes for the table. ``problem``: why the table's state or its topic's bounds cannot be read,
-    if that concerns this table alone; ``failure`` repeats it.
+    directives for the table. ``problem``: why the table's state or its topic's bounds cannot be
+    read, if that concerns this table alone; ``failure`` repeats it.
     """
 
     entry: TableEntry
@@ -47,7 +47,7 @@ class TableSurvey:
     oldest_unread: datetime | None
     failure: Failure | None
     has_moved: bool = False
-    desired: Desired = NOTHING
+    desired: TableDirectives = NOTHING
     problem: CdcError | None = None
 
     @property
@@ -109,7 +109,7 @@ class TableSurvey:
         return bool(self.lag_changes) or now - published.published_at < SNAPSHOT_REST
 
     def condition(self, now: datetime, within_seconds: float) -> Condition:
-        """Returns the state: by people's wishes first, then by failures, then by progress."""
+        """Returns the state: by people's directives first, then by failures, then by progress."""
         if self.desired.dropped is not None:
             return Condition.DROPPED
         if self.desired.reset is not None or self.desired.paused is not None:
@@ -144,14 +144,14 @@ class Survey:
 
     Attributes:
         is_whole: whether the log, the lake and the tables' failures could be read.
-        knows_wishes: whether people's wishes for tables could be read.
+        knows_directives: whether people's directives for tables could be read.
     """
 
     at: datetime
     tables: tuple[TableSurvey, ...]
     problems: tuple[CdcError, ...] = ()
     is_whole: bool = True
-    knows_wishes: bool = True
+    knows_directives: bool = True
 
     def answered(self) -> Survey:
         """Returns the survey itself if every part has answered.
@@ -176,10 +176,10 @@ class Survey:
 
 
 def survey(services: Services, entries: Sequence[TableEntry], *, ages: bool = True) -> Survey:
-    """Reads Kafka (a few calls for all tables), the catalog, the failures and the wishes.
+    """Reads Kafka (a few calls for all tables), the catalog, the failures and the directives.
 
     If a part cannot be read, the fields that need it are None, and ``problems`` names it: this
-    function itself does not raise for it. A table that alone cannot be read, or whose wishes
+    function itself does not raise for it. A table that alone cannot be read, or whose directives
     cannot, has its own problem.
 
     Args:
@@ -188,7 +188,7 @@ def survey(services: Services, entries: Sequence[TableEntry], *, ages: bool = Tr
         ages: whether to find the timestamps of the oldest unread records, too.
     """
     problems: list[CdcError] = []
-    wishes = _wishes(services, entries)
+    directives = _directives(services, entries)
     failures = _tried(services.failures.load, {}, problems)
     entries = _tried(partial(_in_their_topics, services, entries), entries, problems)
     topics = [entry.topic for entry in entries]
@@ -204,8 +204,8 @@ def survey(services: Services, entries: Sequence[TableEntry], *, ages: bool = Tr
         _troubled(
             TableSurvey(each, _state(looked.get(each.table)), marks.get(each.topic), None,
                         failures.get(each.table), _has_moved(failures.get(each.table), marks),
-                        wishes.found.get(each.table, NOTHING)),
-            wishes.of_tables.get(each.table)
+                        directives.found.get(each.table, NOTHING)),
+            directives.of_tables.get(each.table)
             or _problem(looked.get(each.table))
             or unread.get(each.topic),
             now,
@@ -214,28 +214,28 @@ def survey(services: Services, entries: Sequence[TableEntry], *, ages: bool = Tr
     )  # fmt: skip
     if ages and not problems:
         tables = _tried(partial(_aged, services, tables), tables, problems)
-    said = (*problems, *wishes.problems)
-    return Survey(services.clock(), tables, said, not problems, wishes.are_known)
+    said = (*problems, *directives.problems)
+    return Survey(services.clock(), tables, said, not problems, directives.are_known)
 
 
 @dataclass(frozen=True, slots=True)
-class _Wishes:
-    """People's wishes; what cannot be read of them, for a table where one is known."""
+class _Directives:
+    """People's directives; what cannot be read of them, for a table where one is known."""
 
-    found: Mapping[TableName, Desired]
+    found: Mapping[TableName, TableDirectives]
     of_tables: Mapping[TableName, CdcError]
     problems: tuple[CdcError, ...]
     are_known: bool = True
 
 
-def _wishes(services: Services, entries: Sequence[TableEntry]) -> _Wishes:
+def _directives(services: Services, entries: Sequence[TableEntry]) -> _Directives:
     problems: list[CdcError] = []
-    nothing: tuple[dict[TableName, Desired], dict[str, TerminalError]] = ({}, {})
+    nothing: tuple[dict[TableName, TableDirectives], dict[str, TerminalError]] = ({}, {})
     found, invalid = _tried(services.desired.readable, nothing, problems)
     places = {place_of(each.table): each.table for each in entries}
     of_tables = {places[at]: each for at, each in invalid.items() if at in places}
     others = [each for at, each in invalid.items() if at not in places]
-    return _Wishes(found, of_tables, (*problems, *others), not problems)
+    return _Directives(found, of_tables, (*problems, *others), not problems)
 
 
 def _in_their_topics(services: Services, entries: Sequence[TableEntry]) -> Sequence[TableEntry]:

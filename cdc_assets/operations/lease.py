@@ -11,7 +11,7 @@ from typing import Final
 
 from cdc_assets import desired
 from cdc_assets.changes.names import TableName
-from cdc_assets.desired import Wanted
+from cdc_assets.desired import DirectiveNote
 from cdc_assets.errors import UnreachableError
 from cdc_assets.operate import rebuilds
 from cdc_assets.operate.services import Services
@@ -45,8 +45,8 @@ class Lease:
             UnreachableError: if the directive cannot be stored.
         """
         now = self.services.clock()
-        wanted = Wanted(now, self.run_id, until=now + YIELDED)
-        self.services.desired.put(self.table, desired.Wish.YIELDS, wanted)
+        wanted = DirectiveNote(now, self.run_id, until=now + YIELDED)
+        self.services.desired.put(self.table, desired.Directive.YIELDS, wanted)
         self.asked = True
 
     def clear(self) -> None:
@@ -58,7 +58,7 @@ class Lease:
         if self.asked:
             wanted = self.services.desired.of(self.table).yields
             if wanted is not None and wanted.by == self.run_id:
-                self.services.desired.remove(self.table, desired.Wish.YIELDS)
+                self.services.desired.remove(self.table, desired.Directive.YIELDS)
             self.asked = False
 
     def require_free(self) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import Field
 
-from cdc_assets.desired import Removal, Wanted, Wish
+from cdc_assets.desired import Directive, DirectiveNote, Removal
 from cdc_assets.errors import CdcError
 from cdc_assets.operate.failures import Failure
 from cdc_assets.operations.operation import (
@@ -141,8 +141,8 @@ class Pause(DirectiveOperation[PauseOptions, DirectivePlan]):
     ) -> Iterator[Progress]:
         """Stores the directive."""
         by = session.host.author(f"cdc-assets {self.name}")
-        wanted = Wanted(session.clock(), by, options.why)
-        session.services.desired.put(plan.entry.table, Wish.PAUSED, wanted)
+        wanted = DirectiveNote(session.clock(), by, options.why)
+        session.services.desired.put(plan.entry.table, Directive.PAUSED, wanted)
         yield from ()
 
 
@@ -155,7 +155,7 @@ class ResumePlan(DirectivePlan):
         has_failed: whether a failure is to be cleared.
     """
 
-    directives: tuple[Wish, ...] = ()
+    directives: tuple[Directive, ...] = ()
     has_failed: bool = False
 
 
@@ -182,9 +182,14 @@ class Resume(DirectiveOperation[ResumeOptions, ResumePlan]):
                 raise CdcError(what, remedy=f"cdc-assets {command} --table {entry.table} ends it")
         failure = session.services.failures.load_one(entry.table)
         failure = None if failure is None or failure.is_waiting else failure
-        found = {wish: stored.get(wish) for wish in (Wish.DROPPED, Wish.PAUSED, Wish.RESET)}
-        held = {wish: wanted for wish, wanted in found.items() if wanted is not None}
-        parts = [f"resumed: it was {wish.value} {held[wish].words()}" for wish in held]
+        found = {
+            directive: stored.get(directive)
+            for directive in (Directive.DROPPED, Directive.PAUSED, Directive.RESET)
+        }
+        held = {directive: wanted for directive, wanted in found.items() if wanted is not None}
+        parts = [
+            f"resumed: it was {directive.value} {held[directive].words()}" for directive in held
+        ]
         parts += [_tried_again(failure)] if failure else []
         words = "; ".join(parts) or "is neither paused nor dropped, nor fails"
         would = f"would be {words}" if parts else words

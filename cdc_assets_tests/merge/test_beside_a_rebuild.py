@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from cdc_assets.changes.publish_kind import PublishKind
-from cdc_assets.desired import Wanted, Wish
+from cdc_assets.desired import Directive, DirectiveNote
 from cdc_assets.errors import TerminalError, TransientError
 from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.attempt import Attempts
@@ -62,7 +62,7 @@ def way(tmp_path: Path) -> Lease:
 
 
 def begin_rebuild(way: Lease) -> None:
-    way.services.desired.put(way.table, Wish.REBUILD, Wanted(NOW, "cdc-assets rebuild"))
+    way.services.desired.put(way.table, Directive.REBUILD, DirectiveNote(NOW, "cdc-assets rebuild"))
 
 
 class Branch:

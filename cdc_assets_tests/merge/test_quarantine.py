@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from cdc_assets import desired
-from cdc_assets.desired import NOTHING, Wish
+from cdc_assets.desired import NOTHING, Directive
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import RejectedRecordError
 from cdc_assets.operate.quarantine import QuarantineScope, list_quarantined
@@ -264,8 +264,8 @@ def test_nothing_leaves_the_quarantine_while_its_table_is_built_anew(tmp_path: P
     RegistryFile(world.config.registry).add(entries)
     world.set_aside("orders", [(0, 1)])
     (entry,) = entries
-    begun = desired.Wanted(datetime(2026, 3, 4, 12, tzinfo=UTC), "cdc-assets rebuild")
-    world.services.desired.put(entry.table, Wish.REBUILD, begun)
+    begun = desired.DirectiveNote(datetime(2026, 3, 4, 12, tzinfo=UTC), "cdc-assets rebuild")
+    world.services.desired.put(entry.table, Directive.REBUILD, begun)
     done = run_command(tmp_path, "quarantine", "replay")
     assert done.returncode == 1
     said = " ".join(done.stderr.split())

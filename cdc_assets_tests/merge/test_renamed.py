@@ -10,7 +10,7 @@ from itertools import count
 import pytest
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.desired import Wanted, Wish
+from cdc_assets.desired import Directive, DirectiveNote
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import OutcomeUnknownError, TerminalError, TransientError
 from cdc_assets.log.hours import HOUR, hour_of
@@ -279,17 +279,19 @@ def test_it_waits_for_people_and_for_other_writers(begun: Make) -> None:
     shop.renamed()
     former, book = shop.entries()["t"].table, Services(shop.made.config).desired
     now = utc_now()
-    book.put(former, Wish.PAUSED, Wanted(now, "a person"))
+    book.put(former, Directive.PAUSED, DirectiveNote(now, "a person"))
     (failed,) = shop.replicate().values()
     assert "and that is held: paused since" in failed
     assert f"cdc-assets resume --table {former}" in failed
-    book.remove(former, Wish.PAUSED)
-    book.put(former, Wish.YIELDS, Wanted(now, "a rebuild", until=now + timedelta(minutes=5)))
+    book.remove(former, Directive.PAUSED)
+    book.put(
+        former, Directive.YIELDS, DirectiveNote(now, "a rebuild", until=now + timedelta(minutes=5))
+    )
     only_new = Selection(shop.made.prefix, "shop.u", until_caught_up=True)
     (failed,) = run_replicate(shop.made.config, only_new).values()
     assert "another writer is about to publish" in failed
     assert shop.rows() == THERE
-    book.remove(former, Wish.YIELDS)
+    book.remove(former, Directive.YIELDS)
     assert shop.replicate() == {}
     assert shop.rows() == {**BOTH, 2: "before"}
 
@@ -304,7 +306,7 @@ def test_a_pause_takes_effect_before_the_next_batch_under_the_name_before(begun:
 
     def pause(name: str, _: Moment) -> None:
         if name.startswith("spark: "):
-            book.put(former, Wish.PAUSED, Wanted(utc_now(), "a person"))
+            book.put(former, Directive.PAUSED, DirectiveNote(utc_now(), "a person"))
 
     with hooked(pause):
         (failed,) = run_replicate(
@@ -312,7 +314,7 @@ def test_a_pause_takes_effect_before_the_next_batch_under_the_name_before(begun:
         ).values()
     assert "and that is held: paused since" in failed
     assert shop.rows() == {**THERE, 2: "before"}, "the batch that was begun is published"
-    book.remove(former, Wish.PAUSED)
+    book.remove(former, Directive.PAUSED)
     assert shop.replicate() == {}
     assert shop.rows() == {**BOTH, 2: "before"}
 

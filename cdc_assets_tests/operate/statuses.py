@@ -9,7 +9,7 @@ from pathlib import Path
 from cdc_assets.changes.latency import LatencyHistogram
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.slo import SloWindow
-from cdc_assets.desired import NOTHING, Desired, Wanted
+from cdc_assets.desired import NOTHING, DirectiveNote, TableDirectives
 from cdc_assets.lake.properties import Published
 from cdc_assets.lake.state import TableState
 from cdc_assets.log.connect import ConnectorPart, RunningConnector
@@ -25,7 +25,7 @@ from cdc_assets_tests.world import NOW, entry_of, write_config
 
 LATE = (1.0,) * 80 + (1_000.0,) * 20
 """Of changes that miss the SLO."""
-PAUSED = Desired(paused=Wanted(NOW, "cdc-assets pause", "the warehouse is moved"))
+PAUSED = TableDirectives(paused=DirectiveNote(NOW, "cdc-assets pause", "the warehouse is moved"))
 SLO_LATENCIES = [1.0] * 97 + [1_000.0] * 3
 
 
@@ -49,7 +49,7 @@ def table_status(
     connector: ConnectorView | None = None,
     latencies: tuple[float, ...] = tuple(SLO_LATENCIES),
     unread: int = 5,
-    desired: Desired = NOTHING,
+    desired: TableDirectives = NOTHING,
     now: datetime = NOW,
 ) -> TableStatus:
     """A table with 97 of 100 changes in time, and records that came ten seconds ago."""

@@ -16,7 +16,7 @@ from cdc_assets.changes.alerting import AlertKind
 from cdc_assets.changes.retention import Overtaking
 from cdc_assets.config.platform import AlertsConfig
 from cdc_assets.databases.postgres.server import Slot
-from cdc_assets.desired import Desired, Wanted
+from cdc_assets.desired import DirectiveNote, TableDirectives
 from cdc_assets.errors import LoginRefusedError, TerminalError, UnreachableError
 from cdc_assets.operate.alerts import AlertBook, News, Told, tell
 from cdc_assets.operate.connectors import ConnectorView, Working
@@ -106,11 +106,15 @@ def test_a_budget_that_burns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "held",
-    [PAUSED, Desired(reset=Wanted(NOW)), Desired(paused=Wanted(NOW), rebuild=Wanted(NOW))],
+    [
+        PAUSED,
+        TableDirectives(reset=DirectiveNote(NOW)),
+        TableDirectives(paused=DirectiveNote(NOW), rebuild=DirectiveNote(NOW)),
+    ],
     ids=["paused", "reset", "rebuilt while paused"],
 )
 def test_a_table_that_people_hold_burns_no_budget_but_may_lose_changes(
-    tmp_path: Path, held: Desired
+    tmp_path: Path, held: TableDirectives
 ) -> None:
     mine = table_status(tmp_path, latencies=LATE, desired=held, failure=FAILED)
     near = Retained(Overtaking(NOW + timedelta(hours=3), "retention.ms", is_near=True))
@@ -142,7 +146,9 @@ def test_a_connector_is_one_finding_however_many_tables_wait(well: TableStatus) 
     )
     assert found.words.startswith("connector shop: task 0 is FAILED; 500 table(s) wait for it → ")
     assert found.words.endswith("POST /connectors/shop/restart?includeTasks=true&onlyFailed=true")
-    paused = replace(down, survey=replace(down.survey, desired=Desired(paused=Wanted(NOW))))
+    paused = replace(
+        down, survey=replace(down.survey, desired=TableDirectives(paused=DirectiveNote(NOW)))
+    )
     (found,) = numbers(renamed(down, "one"), renamed(paused, "two")).findings(CONFIG)
     assert "; 1 table(s) wait for it → " in found.words, "a paused one waits for people"
     (found,) = numbers(paused).findings(CONFIG)

@@ -22,7 +22,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from cdc_assets.cli import cli
 from cdc_assets.databases.postgres.server import Slot
-from cdc_assets.desired import Desired, Wanted
+from cdc_assets.desired import DirectiveNote, TableDirectives
 from cdc_assets.errors import ConfigError, UnreachableError
 from cdc_assets.operate.completeness import Completeness
 from cdc_assets.operate.exposition import NumbersCollector
@@ -150,7 +150,7 @@ def test_what_people_hold_is_incomplete_but_no_lag_and_what_they_drop_is_neither
 ) -> None:
     near = behind(table_status(tmp_path, "near"), 20)
     paused = behind(table_status(tmp_path, "paused", desired=PAUSED), 900)
-    dropped = table_status(tmp_path, "dropped", desired=Desired(dropped=Wanted(NOW)))
+    dropped = table_status(tmp_path, "dropped", desired=TableDirectives(dropped=DirectiveNote(NOW)))
     found = of_sources(near, paused, behind(dropped, 9_000))
     assert found["kafka_to_lake_lag_seconds"] == 20
     assert found["valid_through_age_seconds"] == 900

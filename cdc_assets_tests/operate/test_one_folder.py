@@ -9,7 +9,7 @@ import pytest
 
 from cdc_assets.changes.alerting import AlertKind, Group
 from cdc_assets.changes.names import TableName
-from cdc_assets.desired import NOTHING, DesiredBook, Wanted, Wish
+from cdc_assets.desired import NOTHING, DesiredBook, Directive, DirectiveNote
 from cdc_assets.operate.alerts import AlertBook
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.seen_states import Condition, Seen
@@ -38,7 +38,7 @@ def both(tmp_path: Path) -> tuple[Services, Services]:
 
 def test_what_is_kept_of_one_is_not_the_others(both: tuple[Services, Services]) -> None:
     east, west = both
-    east.desired.put(ORDERS, Wish.PAUSED, Wanted(AT))
+    east.desired.put(ORDERS, Directive.PAUSED, DirectiveNote(AT))
     east.failures.record(ORDERS, FailureKind.TERMINAL, "x", AT)
     ResnapshotBook.beside(east.config.registry).keep(ORDERS, BEGUN)
     alerts = AlertBook.beside(east.config.registry)
@@ -50,10 +50,10 @@ def test_what_is_kept_of_one_is_not_the_others(both: tuple[Services, Services]) 
     assert ResnapshotBook.beside(west.config.registry).load(ORDERS) is None
     assert AlertBook.beside(west.config.registry).load() == {}
 
-    west.desired.remove(ORDERS, Wish.PAUSED)
+    west.desired.remove(ORDERS, Directive.PAUSED)
     west.failures.clear(ORDERS)
     assert not ResnapshotBook.beside(west.config.registry).forget(ORDERS)
-    assert east.desired.of(ORDERS).paused == Wanted(AT)
+    assert east.desired.of(ORDERS).paused == DirectiveNote(AT)
     assert east.failures.load_one(ORDERS) is not None
     assert ResnapshotBook.beside(east.config.registry).load(ORDERS) == BEGUN
 

@@ -184,6 +184,11 @@ def test_the_command_prints_where_and_why_and_never_what(lake: QuarantineWorld) 
 def test_an_empty_quarantine_says_so_and_needs_no_spark(lake: QuarantineWorld, action: str) -> None:
     done = command(lake, action)
     assert (done.returncode, done.stdout) == (0, "Nothing is in quarantine.\n"), done.stderr
+    done = command(lake, action, "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout) == {
+        "list": {"records": [], "more": 0}, "replay": {"tables": [], "failed": {}}
+    }[action]  # fmt: skip
 
 
 @pytest.mark.unit
@@ -225,6 +230,13 @@ def test_a_replay_prints_what_became_of_each_record() -> None:
         "so that its rows have it or it is another's; it was removed",
         "  topic=shop.public.orders partition=0 offset=5: not in quarantine",
     ]
+
+    document = done.to_dict()
+    assert (document["table"], document["merged"], document["overtaken"]) == (str(table), 2, 1)
+    place = {"topic": "shop.public.orders", "partition": 0}
+    assert document["rejected"] == [{**place, "offset": 4, "reason": REASON}]
+    for name, offset in (("absent", 5), ("unread", 6), ("foreign", 7), ("before", 8)):
+        assert document[name] == [{**place, "offset": offset}]
 
 
 @pytest.mark.unit

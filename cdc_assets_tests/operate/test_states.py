@@ -11,7 +11,7 @@ import pytest
 
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.desired import Desired, Wanted
+from cdc_assets.desired import DirectiveNote, TableDirectives
 from cdc_assets.lake.properties import Published
 from cdc_assets.lake.state import TableState
 from cdc_assets.log.values import Watermarks
@@ -52,7 +52,8 @@ def failure(kind: FailureKind = FailureKind.TRANSIENT, **fields: Any) -> Failure
 
 
 HOLD = Hold("742", LONG_AGO, NOW + timedelta(hours=1), {"t": OffsetVector.of({0: 10})})
-PAUSED = Wanted(LONG_AGO, "cdc-assets pause", "the index")
+PAUSED = DirectiveNote(LONG_AGO, "cdc-assets pause", "the index")
+REBUILT = DirectiveNote(LONG_AGO, "cdc-assets rebuild")
 
 CASES = {
     "new": (view(), Condition.NEW, FOUND, "nothing of it was merged yet"),
@@ -89,25 +90,26 @@ CASES = {
         Condition.WAITING, LONG_AGO, "Spark is away",
     ),
     "paused, and failing before": (
-        view(published(7), failure=failure(), desired=Desired(paused=PAUSED)),
+        view(published(7), failure=failure(), desired=TableDirectives(paused=PAUSED)),
         Condition.PAUSED, LONG_AGO,
         "paused since 2026-03-04 11:30:00Z by cdc-assets pause: the index → "
         "cdc-assets resume --table shop.public.orders",
     ),
     "dropped": (
-        view(published(7), desired=Desired(paused=PAUSED, dropped=PAUSED)),
+        view(published(7), desired=TableDirectives(paused=PAUSED, dropped=PAUSED)),
         Condition.DROPPED, LONG_AGO,
         "dropped since 2026-03-04 11:30:00Z by cdc-assets pause: the index → "
         "cdc-assets resume --table shop.public.orders",
     ),
     "built anew": (
-        view(published(7), desired=Desired(rebuild=Wanted(LONG_AGO, "cdc-assets rebuild"))),
+        view(published(7), desired=TableDirectives(rebuild=REBUILT)),
         Condition.REBUILDING, LONG_AGO,
         "it is built anew since 2026-03-04 11:30:00Z by cdc-assets rebuild → "
         "cdc-assets rebuild shop.public.orders",
     ),
     "begun again": (
-        view(desired=Desired(reset=Wanted(LONG_AGO))), Condition.REBUILDING, LONG_AGO,
+        view(desired=TableDirectives(reset=DirectiveNote(LONG_AGO))),
+        Condition.REBUILDING, LONG_AGO,
         "a reset has begun since 2026-03-04 11:30:00Z → "
         "cdc-assets reset --table shop.public.orders",
     ),
@@ -153,13 +155,13 @@ def test_every_state_is_reached() -> None:
 DUE = {
     "unread": (view(published(7)), True, True),
     "read to the end": (view(published(10)), False, False),
-    "paused": (view(published(7), desired=Desired(paused=PAUSED)), False, False),
+    "paused": (view(published(7), desired=TableDirectives(paused=PAUSED)), False, False),
     "paused and failing": (
-        view(failure=failure(), desired=Desired(paused=PAUSED)), False, False,
+        view(failure=failure(), desired=TableDirectives(paused=PAUSED)), False, False,
     ),
-    "dropped": (view(published(7), desired=Desired(dropped=PAUSED)), False, False),
-    "being reset": (view(published(7), desired=Desired(reset=PAUSED)), False, False),
-    "built anew": (view(published(7), desired=Desired(rebuild=PAUSED)), True, True),
+    "dropped": (view(published(7), desired=TableDirectives(dropped=PAUSED)), False, False),
+    "being reset": (view(published(7), desired=TableDirectives(reset=PAUSED)), False, False),
+    "built anew": (view(published(7), desired=TableDirectives(rebuild=PAUSED)), True, True),
     "failing, its interval is over": (view(failure=failure()), True, True),
     "failing, to be tried later": (view(failure=failure(attempts=9)), False, True),
     "stopped": (view(failure=failure(stopped=True)), False, True),

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from cdc_assets.desired import Desired, Wanted, Wish
+from cdc_assets.desired import Directive, DirectiveNote, TableDirectives
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.render import render_status
 from cdc_assets.operate.services import Services
@@ -42,8 +42,8 @@ def test_each_table_has_its_state(world: World) -> None:
     world.services.failures.record(entries["failing"].table, FailureKind.TERMINAL, "no key", NOW)
     world.produce(entries["paused"].topic, [NOW - timedelta(hours=1)] * 3)
     world.publish(entries["paused"].target, {0: 0}, {0: 1})
-    wanted = Wanted(NOW, "cdc-assets pause")
-    world.services.desired.put(entries["paused"].table, Wish.PAUSED, wanted)
+    wanted = DirectiveNote(NOW, "cdc-assets pause")
+    world.services.desired.put(entries["paused"].table, Directive.PAUSED, wanted)
 
     status = read_status(world.services)
     assert states(status) == {
@@ -128,7 +128,7 @@ def test_a_narrow_terminal_has_a_line_for_each_table(tmp_path: Path, width: int)
 
 @pytest.mark.unit
 def test_the_text_says_why_a_table_is_not_up_to_date(tmp_path: Path) -> None:
-    rebuilt = Desired(rebuild=Wanted(NOW, "cdc-assets rebuild", "types were wrong"))
+    rebuilt = TableDirectives(rebuild=DirectiveNote(NOW, "cdc-assets rebuild", "types were wrong"))
     late = table_status(tmp_path, "late")
     late = replace(late, survey=replace(late.survey, oldest_unread=NOW - timedelta(hours=1)))
     new = replace(late.survey, state=None)

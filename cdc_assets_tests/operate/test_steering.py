@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.desired import Desired, DesiredBook, Removal, Wanted, Wish
+from cdc_assets.desired import DesiredBook, Directive, DirectiveNote, Removal, TableDirectives
 from cdc_assets.operate.failure_book import FailureBook
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.registry import RegistryFile
@@ -63,6 +63,17 @@ def test_a_table_is_paused_with_a_reason_and_resumed(place: Place) -> None:
     assert place.desired.load() == {}
     code, out, _ = place.run("resume", "--table", "orders")
     assert (code, out) == (0, "shop.public.orders: is neither paused nor dropped, nor fails\n")
+
+
+def test_a_table_is_paused_though_dagsters_database_does_not_answer(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable() -> None:
+        pytest.fail("an instance was opened")
+
+    monkeypatch.setattr("cdc_assets.orchestration.operation_console.open_instance", unreachable)
+    for command in ("pause", "resume", "drop"):
+        assert place.run(command, "--table", "orders")[0] == 0
 
 
 def test_a_source_several_tables_or_all_are_chosen(place: Place) -> None:
@@ -150,15 +161,15 @@ def test_resuming_forgets_what_a_table_has_stopped_for(place: Place) -> None:
 
 
 def test_what_a_removal_has_begun_is_not_resumed(place: Place) -> None:
-    begun = Wanted(NOW, removal=Removal.BEGUN)
-    place.desired.put(ORDERS, Wish.DROPPED, begun)
-    place.desired.put(ITEMS, Wish.PAUSED, Wanted(NOW))
+    begun = DirectiveNote(NOW, removal=Removal.BEGUN)
+    place.desired.put(ORDERS, Directive.DROPPED, begun)
+    place.desired.put(ITEMS, Directive.PAUSED, DirectiveNote(NOW))
     code, out, err = place.run("resume", "--table", "orders", "--table", "items")
     assert code == 1
     assert "failed: shop.public.orders: drop --lake has begun" in err
     assert "cdc-assets drop --lake --table shop.public.orders ends it" in err
     assert "shop.public.items: resumed" in out
-    assert place.desired.load() == {ORDERS: Desired(dropped=begun)}
+    assert place.desired.load() == {ORDERS: TableDirectives(dropped=begun)}
 
 
 @pytest.mark.parametrize("how", list(How), ids=lambda how: how.name)

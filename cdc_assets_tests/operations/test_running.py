@@ -61,6 +61,9 @@ class Count(Operation[CountOptions, Counted]):
     options = CountOptions
     job = Job("count_tables", "count_all", "count", "Counts.")
 
+    def prepare(self, host: Host, options: CountOptions) -> Iterator[Progress]:
+        yield Progress("counting begins")
+
     def plan(self, session: TableSession, options: CountOptions) -> Counted:
         return Counted({"table": session.entry.table.name, **options.model_dump(mode="json")})
 
@@ -73,7 +76,9 @@ class Count(Operation[CountOptions, Counted]):
         if name == "broken":
             what = "it cannot be counted"
             raise CdcError(what)
-        yield Report(plan.to_dict(), (f"{name}: counted",), "is empty" if name == "empty" else "")
+        session.say(f"{name}: halfway")
+        failure = "is empty" if name == "empty" else ""
+        yield Report(plan.to_dict(), (f"{name}: counted",), failure, log_lines=("in private",))
 
 
 @dataclass
@@ -132,14 +137,17 @@ def test_a_command_gives_what_its_options_say(world: Callable[..., World]) -> No
     assert (said["at_most"], said["whole"]) == (3, True)
     (said,) = json.loads(here.run("--all", "--json").stdout)["tables"]
     assert (said["how"], said["check"], said["do"]) == ("fast", True, "count")
-    assert done.stderr == "orders: counting\n"
+    assert done.stderr == "counting begins\norders: counting\norders: halfway\n"
 
 
 def test_a_table_that_fails_is_named_and_the_others_are_done(world: Callable[..., World]) -> None:
     here = world("broken", "orders")
     done = here.run("--all")
     assert done.exit_code == 1
-    assert done.stdout == "broken: counting\norders: counting\norders: counted\n"
+    assert done.stdout.splitlines() == [
+        "counting begins", "broken: counting", "orders: counting", "orders: halfway",
+        "orders: counted",
+    ]  # fmt: skip
     assert "failed: shop.public.broken: it cannot be counted" in done.stderr
     assert here.forgotten == [""], "its session may be what failed"
     assert len(here.observed) == 1
@@ -157,7 +165,13 @@ def test_a_dry_run_ends_with_the_plan(world: Callable[..., World]) -> None:
     assert json.loads(here.run("--all", "--dry-run", "--json").stdout)["dry_run"]
 
 
-def test_a_job_has_the_same_options(world: Callable[..., World]) -> None:
+def test_without_any_table_it_says_so(world: Callable[..., World]) -> None:
+    assert world().run("--all").stdout == "counting begins\nno table is chosen\n"
+
+
+def test_a_job_has_the_same_options(
+    world: Callable[..., World], capfd: pytest.CaptureFixture[str]
+) -> None:
     here = world("broken", "orders")
     fields = config_of(CountOptions).model_fields
     assert {name: each.description for name, each in fields.items()} == {
@@ -179,6 +193,9 @@ def test_a_job_has_the_same_options(world: Callable[..., World]) -> None:
     described = event.step_failure_data.user_failure_data.description
     assert described == "shop.public.broken: it cannot be counted"
     assert not wrong.success
+    logged = capfd.readouterr().err
+    assert "in private" in logged
+    assert "orders: counted" not in logged, "its lines may name keys"
 
 
 def test_a_table_is_an_argument() -> None:

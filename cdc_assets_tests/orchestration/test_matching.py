@@ -115,8 +115,8 @@ def test_a_table_that_is_not_made_yet_says_so(config: ReplicationConfig) -> None
 
 @pytest.mark.unit
 def test_a_paused_table_says_so(config: ReplicationConfig) -> None:
-    wish = desired.Wanted(NOW, "cdc-assets pause", "moving house")
-    Services(config).desired.put(TABLE, desired.Wish.PAUSED, wish)
+    wish = desired.DirectiveNote(NOW, "cdc-assets pause", "moving house")
+    Services(config).desired.put(TABLE, desired.Directive.PAUSED, wish)
     passed, _, words = outcome(config)
     assert passed
     assert "not compared: paused since" in words

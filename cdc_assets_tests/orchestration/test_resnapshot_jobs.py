@@ -11,7 +11,7 @@ import pytest
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.desired import DesiredBook, Wanted, Wish
+from cdc_assets.desired import DesiredBook, Directive, DirectiveNote
 from cdc_assets.orchestration import build_definitions
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.command import run_command
@@ -28,7 +28,9 @@ def config(tmp_path: Path) -> ReplicationConfig:
     config = write_config(tmp_path)
     RegistryFile(config.registry).add(registry_of(config, "items", "orders"))
     desired = DesiredBook.beside(config.registry)
-    desired.put(ORDERS, Wish.PAUSED, Wanted(datetime(2026, 3, 4, 12, tzinfo=UTC), "somebody"))
+    desired.put(
+        ORDERS, Directive.PAUSED, DirectiveNote(datetime(2026, 3, 4, 12, tzinfo=UTC), "somebody")
+    )
     return config
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from cdc_assets.desired import Wanted, Wish
+from cdc_assets.desired import Directive, DirectiveNote
 from cdc_assets.log.hours import hour_of
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.status import read_status
@@ -216,7 +216,7 @@ class TestReplicate:
             world.produce(world.topic(table), [NOW])
         loaded = world.discover()
         orders = next(each.table for each in loaded if each.table.name == "orders")
-        world.services.desired.put(orders, Wish.PAUSED, Wanted(NOW))
+        world.services.desired.put(orders, Directive.PAUSED, DirectiveNote(NOW))
 
         (request,) = [*(tick(replicate(world, loaded), instance).run_requests or ())]
         assert [key.path[-1] for key in request.asset_selection or ()] == ["items"]
@@ -224,7 +224,7 @@ class TestReplicate:
         world.publish(items.target, {0: 0}, {0: 1})
         said = skipped(tick(replicate(world, loaded), instance))
         assert "paused or dropped: shop.public.orders" in said
-        world.services.desired.remove(orders, Wish.PAUSED)
+        world.services.desired.remove(orders, Directive.PAUSED)
         (request,) = [*(tick(replicate(world, loaded), instance).run_requests or ())]
         assert "shop.public.orders" in request.tags[TAG_TABLE]
 
@@ -361,8 +361,8 @@ class TestReplicationSlo:
         begun = world.now
         world.now += timedelta(minutes=1)
         assert told() == ("REPLICATING", begun.timestamp(), "all is merged")
-        wanted = Wanted(NOW, "cdc-assets rebuild")
-        world.services.desired.put(entry.table, Wish.REBUILD, wanted)
+        wanted = DirectiveNote(NOW, "cdc-assets rebuild")
+        world.services.desired.put(entry.table, Directive.REBUILD, wanted)
         state, since, why = told()
         assert (state, since) == ("REBUILDING", NOW.timestamp())
         assert "it is built anew since 2026-03-04 12:30:00Z by cdc-assets rebuild" in str(why)
@@ -373,9 +373,9 @@ class TestReplicationSlo:
         world.produce(world.topic("orders"), [NOW - timedelta(minutes=6)] * 3)
         loaded = world.discover()
         (entry,) = loaded
-        wanted = Wanted(NOW - HOUR, "pause_tables", "index is rebuilt")
+        wanted = DirectiveNote(NOW - HOUR, "pause_tables", "index is rebuilt")
         world.services.failures.record(entry.table, FailureKind.TERMINAL, "no key", NOW)
-        world.services.desired.put(entry.table, Wish.PAUSED, wanted)
+        world.services.desired.put(entry.table, Directive.PAUSED, wanted)
 
         slo = evaluations(tick(promise(world, loaded), instance))["replication_slo"]
         assert slo.passed
@@ -383,7 +383,7 @@ class TestReplicationSlo:
             "paused since 2026-03-04 11:30:00Z by pause_tables: index is rebuilt → cdc-assets "
             "resume --table shop.public.orders; 3 changes wait, the oldest for 6 min"
         )
-        world.services.desired.remove(entry.table, Wish.PAUSED)
+        world.services.desired.remove(entry.table, Directive.PAUSED)
         slo = evaluations(tick(promise(world, loaded), instance))["replication_slo"]
         assert not slo.passed, "what was held back counts again"
 
@@ -394,7 +394,9 @@ class TestReplicationSlo:
         loaded = world.discover()
         (entry,) = loaded
         world.publish(entry.target, {0: 0}, {0: 1})
-        world.services.desired.put(entry.table, Wish.PAUSED, Wanted(NOW - HOUR, why="moving"))
+        world.services.desired.put(
+            entry.table, Directive.PAUSED, DirectiveNote(NOW - HOUR, why="moving")
+        )
         sensor, cursor, counts = promise(world, loaded), None, list[int]()
         for minutes in (0, 1, 30, 31, 90, 91):
             world.now = NOW + timedelta(minutes=minutes)
@@ -410,7 +412,7 @@ class TestReplicationSlo:
         assert counts == [1, 0, 1, 0, 1, 0], "once in each hour"
         (status,) = json.loads(read_status(world.services, [entry]).to_json())["tables"]
         assert status["condition"]["since"] == (NOW - HOUR).isoformat()
-        world.services.desired.remove(entry.table, Wish.PAUSED)
+        world.services.desired.remove(entry.table, Directive.PAUSED)
         world.publish(entry.target, {0: 1}, {0: 3})
         result = tick(sensor, instance, cursor)
         held = [e for e in result.asset_events if isinstance(e, dg.AssetMaterialization)]
@@ -429,7 +431,7 @@ class TestReplicationSlo:
         loaded = world.discover()
         (entry,) = loaded
         world.publish(entry.target, {0: 0}, {0: 1})
-        world.services.desired.put(entry.table, Wish.PAUSED, Wanted(world.now))
+        world.services.desired.put(entry.table, Directive.PAUSED, DirectiveNote(world.now))
         sensor = promise(world, loaded)
 
         first = tick(sensor, instance)
@@ -456,7 +458,7 @@ class TestReplicationSlo:
         slo = evaluations(tick(sensor, instance, third.cursor))["replication_slo"]
         assert (slo.passed, slo.severity) == (False, dg.AssetCheckSeverity.ERROR)
         assert "retention has overtaken it: 2 changes are lost" in (slo.description or "")
-        world.services.desired.remove(entry.table, Wish.PAUSED)
+        world.services.desired.remove(entry.table, Directive.PAUSED)
         world.publish(entry.target, {0: 1}, {0: 4})
         last = tick(sensor, instance, third.cursor)
         assert observed(last) == ["what waits is no longer about to be lost"]

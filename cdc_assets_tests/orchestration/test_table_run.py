@@ -12,7 +12,7 @@ import pytest
 from cdc_assets_devstack.spark_server import SparkEndpoint
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.desired import DesiredBook, Wanted, Wish
+from cdc_assets.desired import DesiredBook, Directive, DirectiveNote
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.log.hours import HOUR, HourWindow, hour_of
 from cdc_assets.operate.failures import FailureKind
@@ -305,7 +305,9 @@ def test_a_paused_table_keeps_its_place_whoever_asks(
         tables.change(table, "c", 2, NOW)
     desired = Services(tables.config).desired
     orders = tables.entry("public.orders")
-    desired.put(orders.table, Wish.PAUSED, Wanted(NOW, "cdc-assets pause", "index is rebuilt"))
+    desired.put(
+        orders.table, Directive.PAUSED, DirectiveNote(NOW, "cdc-assets pause", "index is rebuilt")
+    )
     before = tables.lake.state(orders.target)
 
     run = tables.tail(instance, "items", "orders", hour=THIS_HOUR)
@@ -329,7 +331,7 @@ def test_a_paused_table_keeps_its_place_whoever_asks(
     assert after is not None
     assert after.snapshot_id == before.snapshot_id
 
-    desired.remove(orders.table, Wish.PAUSED)
+    desired.remove(orders.table, Directive.PAUSED)
     assert tables.tail(instance, "orders", hour=THIS_HOUR).success
     assert len(tables.rows("public.orders")) == 2
 
@@ -353,12 +355,12 @@ def test_a_run_waits_for_another_writer_and_ends_its_turn_when_one_asks(
         if point == "spark: publish rows" and moment is Moment.BEFORE:
             asked.append(desired.of(orders.table).yields is not None)
             ends = datetime.now(UTC) + timedelta(hours=1)
-            desired.put(orders.table, Wish.YIELDS, Wanted(NOW, until=ends))
+            desired.put(orders.table, Directive.YIELDS, DirectiveNote(NOW, until=ends))
 
     def is_done_while_it_waits(seconds: float) -> None:
         if seconds == YIELD_SECONDS:
             waited.append(seconds)
-            desired.remove(orders.table, Wish.YIELDS)
+            desired.remove(orders.table, Directive.YIELDS)
         sleep(seconds)
 
     monkeypatch.setattr(time, "sleep", is_done_while_it_waits)
@@ -367,7 +369,7 @@ def test_a_run_waits_for_another_writer_and_ends_its_turn_when_one_asks(
         assert len(tables.rows("public.orders")) == 3, "the batch that had begun is published"
         assert not waited
         assert tables.tail(instance, "orders", hour=THIS_HOUR).success
-    desired.remove(orders.table, Wish.YIELDS)
+    desired.remove(orders.table, Directive.YIELDS)
     assert waited
     assert asked == [False, False], "it has waited until nobody asked any more"
     assert len(tables.rows("public.orders")) == 6
@@ -382,11 +384,11 @@ def test_a_long_turn_ends_before_its_next_batch_once_its_table_is_paused(
 
     def pause_amid(point: str, moment: Moment) -> None:
         if point == "spark: publish rows" and moment is Moment.BEFORE:
-            desired.put(orders.table, Wish.PAUSED, Wanted(NOW))
+            desired.put(orders.table, Directive.PAUSED, DirectiveNote(NOW))
 
     with hooked(pause_amid):
         assert tables.tail(instance, "orders", hour=THIS_HOUR).success
     assert len(tables.rows("public.orders")) == 3, "the batch that had begun is published"
-    desired.remove(orders.table, Wish.PAUSED)
+    desired.remove(orders.table, Directive.PAUSED)
     assert tables.tail(instance, "orders", hour=THIS_HOUR).success
     assert len(tables.rows("public.orders")) == 7

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.desired import DesiredBook, Wanted, Wish
+from cdc_assets.desired import DesiredBook, Directive, DirectiveNote
 from cdc_assets.errors import TerminalError
 from cdc_assets.merge.attempt import Attempts
 from cdc_assets.merge.verifying.judging import Difference, Kind
@@ -67,8 +67,8 @@ def test_what_has_nothing_to_compare_is_named_and_no_failure(
     entry = TableEntry(it, "alone.public.it", config.sources["alone"].lake_name(it), NOW)
     known = registry_of(config, "log", "new", "paused").with_entries([entry])
     RegistryFile(config.registry).add(known)
-    wish = Wanted(NOW, "cdc-assets pause", "moving house")
-    DesiredBook.beside(config.registry).put(paused, Wish.PAUSED, wish)
+    wish = DirectiveNote(NOW, "cdc-assets pause", "moving house")
+    DesiredBook.beside(config.registry).put(paused, Directive.PAUSED, wish)
 
     done = run_command(tmp_path, "verify", "--json")
     assert done.returncode == 0, done.stderr

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import Field
 
-from cdc_assets.desired import Removal, Wanted, Wish
+from cdc_assets.desired import Directive, DirectiveNote, Removal
 from cdc_assets.operations.drop.removal import (
     remains,
     removed,
@@ -45,12 +45,12 @@ class RemovalPlan(DirectivePlan):
         known: the directive of an earlier run of the same command; None if there is none.
     """
 
-    known: Wanted | None = None
+    known: DirectiveNote | None = None
 
-    def directive(self, session: TableSession, command: str, why: str) -> Wanted:
+    def directive(self, session: TableSession, command: str, why: str) -> DirectiveNote:
         """Returns the directive to store: the earlier one, or a new one."""
         by = session.host.author(f"cdc-assets {command}")
-        return self.known or Wanted(session.clock(), by, why)
+        return self.known or DirectiveNote(session.clock(), by, why)
 
 
 class Drop(DirectiveOperation[DropOptions, RemovalPlan]):
@@ -94,11 +94,13 @@ class Drop(DirectiveOperation[DropOptions, RemovalPlan]):
         """Stores the directive and, with `lake`, removes the table from the lake."""
         services, table = session.services, session.entry.table
         if not options.lake:
-            services.desired.put(table, Wish.DROPPED, plan.directive(session, "drop", options.why))
+            services.desired.put(
+                table, Directive.DROPPED, plan.directive(session, "drop", options.why)
+            )
             return
         wanted = plan.directive(session, "drop --lake", options.why)
-        yield from removed(session, Wish.DROPPED, wanted)
-        services.desired.put(table, Wish.DROPPED, replace(wanted, removal=Removal.DONE))  # 7.
+        yield from removed(session, Directive.DROPPED, wanted)
+        services.desired.put(table, Directive.DROPPED, replace(wanted, removal=Removal.DONE))  # 7.
         services.failures.clear(table)
 
 
@@ -148,12 +150,12 @@ class Reset(DirectiveOperation[ResetOptions, RemovalPlan]):
         """Removes the table from the lake; its log is merged again once the directive is gone."""
         services, table = session.services, session.entry.table
         wanted = plan.directive(session, "reset", options.why)
-        yield from removed(session, Wish.RESET, wanted)
+        yield from removed(session, Directive.RESET, wanted)
         services.failures.clear(table)  # 7.
-        services.desired.remove(table, Wish.RESET)
+        services.desired.remove(table, Directive.RESET)
 
 
-def _without_lake(entry: TableEntry, known: Wanted | None) -> RemovalPlan:
+def _without_lake(entry: TableEntry, known: DirectiveNote | None) -> RemovalPlan:
     if known is not None:
         already = f"is dropped already, {known.words()}"
         return RemovalPlan(entry, already, already, changes=False)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.desired import Removal, Wanted, Wish
+from cdc_assets.desired import Directive, DirectiveNote, Removal
 from cdc_assets.errors import CdcError, TerminalError
 from cdc_assets.operate.beside import tables_beside
 from cdc_assets.operate.services import Services
@@ -72,30 +72,32 @@ def remains(services: Services, entry: TableEntry) -> Remains:
     return Remains(there, count)
 
 
-def removed(session: TableSession, wish: Wish, wanted: Wanted) -> Iterator[Progress]:
+def removed(
+    session: TableSession, directive: Directive, wanted: DirectiveNote
+) -> Iterator[Progress]:
     """Carries steps 1 to 6 out.
 
     Args:
         session: the means.
-        wish: the kind of the directive, a drop or a reset.
+        directive: the kind of the directive, a drop or a reset.
         wanted: the directive, without the progress of the removal.
 
     Raises:
         CdcError: if a step fails; the steps before it stay done.
     """
     services, entry = session.services, session.entry
-    services.desired.put(entry.table, wish, wanted)  # 1.
+    services.desired.put(entry.table, directive, wanted)  # 1.
     yield from map(Progress, session.host.wait_for_runs(entry))  # 2.
     _keep_beginning(services, entry)  # 3.
     begun = replace(wanted, removal=Removal.BEGUN)
-    services.desired.put(entry.table, wish, begun)
+    services.desired.put(entry.table, directive, begun)
     found = remains(services, entry)
     yield Progress(f"{entry.table}: {found.words()}")
     if found.quarantined:
         _clear_quarantine(session)  # 4.
     for name in found.tables:  # 5., 6.
         services.lake.drop(name)
-    services.desired.remove(entry.table, Wish.REBUILD)
+    services.desired.remove(entry.table, Directive.REBUILD)
 
 
 def _clear_quarantine(session: TableSession) -> None:

@@ -19,7 +19,7 @@ import dagster as dg
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig, SourceConfig
-from cdc_assets.desired import NOTHING, Desired
+from cdc_assets.desired import NOTHING, TableDirectives
 from cdc_assets.errors import HeldError
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.operate.services import Services
@@ -92,7 +92,7 @@ class DirectiveWatch:
 
     def __init__(self, services: Services, table: TableName) -> None:
         self._services, self._table = services, table
-        self._found: Desired = NOTHING
+        self._found: TableDirectives = NOTHING
         self._looked = float("-inf")
 
     def wait_for_publish(self, scheduler: TableScheduler) -> None:
@@ -128,7 +128,7 @@ class DirectiveWatch:
         found = self._read()
         return found.held is not None or found.yields is not None
 
-    def _read(self, within: float = 0.0) -> Desired:
+    def _read(self, within: float = 0.0) -> TableDirectives:
         """Returns the directives as of ``within`` seconds ago at most."""
         if time.monotonic() - self._looked >= within:
             self._found = self._services.desired.of(self._table)
