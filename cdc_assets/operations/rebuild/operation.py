@@ -214,6 +214,7 @@ class RebuildTable(Operation[RebuildOptions, RebuildPlan]):
 
     name = "rebuild"
     options = RebuildOptions
+    is_observed = False
     job = Job(
         "rebuild_table", "build_anew", "rebuild",
         "Rebuilds a table as a shadow table and swaps it in at once: from its log, from the rows "

@@ -168,6 +168,7 @@ class Resnapshot(Operation[ResnapshotOptions, ResnapshotPlan]):
 
     name = "resnapshot"
     options = ResnapshotOptions
+    is_observed = False
     is_progress_apart = True
     job = Job(
         "resnapshot_tables", "read_again", "resnapshot",
