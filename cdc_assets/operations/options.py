@@ -17,10 +17,10 @@ import click
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
-from cdc_assets.operate.discovery import find_table
+from cdc_assets.errors import ConfigError
+from cdc_assets.operate.discovery import find_table, replicated
 from cdc_assets.operate.services import Services
-from cdc_assets.operate.steering import Choice, chosen
-from cdc_assets.registry import TableEntry
+from cdc_assets.registry import Registry, TableEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,25 @@ class NamedTables(Options):
     )
 
     def entries(self, services: Services) -> Sequence[TableEntry]:
-        """Returns the selected tables."""
-        every = bool(getattr(self, "every", False))
-        return chosen(services, Choice(self.source, tuple(self.tables), every))
+        """Returns the selected tables.
+
+        Raises:
+            ConfigError: if nothing is selected, the source is not configured, or a table is not
+                replicated, or not of that source.
+        """
+        entries = replicated(services.config, services.registry.load())
+        if self.source is not None:
+            services.config.source(self.source)
+            entries = tuple(each for each in entries if each.table.source == self.source)
+        elif not self.tables and not getattr(self, "every", False):
+            msg = "which tables? Nothing is chosen"
+            raise ConfigError(msg, remedy="give --table, --source, or --all where there is one")
+        if not self.tables:
+            return tuple(entries)
+        there = Registry.of(entries)
+        return tuple(
+            dict.fromkeys(find_table(services.config, there, each) for each in self.tables)
+        )
 
 
 class AnyTables(NamedTables):
