@@ -45,10 +45,11 @@ unit: .venv/.synced  ## the tests that start nothing: half a minute
 test: install $(HOME_DIR)/.installed-optional  ## every test, on two stacks; STACKS=1 for one (PYTEST_ARGS='-k keys' for some)
 	$(BIN)/pytest -n $(STACKS) --dist loadscope --no-loadscope-reorder --durations=40 $(PYTEST_ARGS)
 
-lint: .venv/.synced  ## ruff and the import rules
+lint: .venv/.synced  ## ruff, the import rules, and words that hide what a sentence is about
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/python -m cdc_assets_tests.words
 
 type: .venv/.synced  ## pyright
 	$(BIN)/pyright

@@ -30,7 +30,7 @@ from cdc_assets.files import as_os_errors, beside, files_at
 from cdc_assets.notes import END, NoteWords, TableNotes, listed, prefix_of
 
 _WORDS: Final = NoteWords(
-    "desired: write", "desired: remove", "what is wanted of tables cannot be read or written"
+    "desired: write", "desired: remove", "the tables' directives cannot be read or written"
 )
 
 
@@ -224,7 +224,7 @@ class DesiredBook:
             remedy = "check that the place is writable"
             raise UnreachableError(_WORDS.unreachable, where=self.url, remedy=remedy) from error
         if found:
-            what = f"{len(found)} document(s) of what is wanted of tables are no registry's own"
+            what = f"{len(found)} document(s) of tables' directives are no registry's own"
             remedy = (
                 f"move to {self.url} those of this registry's tables, each of which is named at "
                 "the beginning of its document's name, and the rest to the other registries'"
@@ -239,7 +239,7 @@ class DesiredBook:
         try:
             return _from_json(content.decode())
         except (ValueError, KeyError, TypeError) as error:
-            what = "a document of what is wanted of a table is not readable as one"
+            what = "a document of a table's directive is not readable as one"
             remedy = "say it again (cdc-assets pause, resume, drop, reset), or remove the file"
             raise TerminalError(what, where=file, remedy=remedy) from error
 

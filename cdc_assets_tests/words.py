@@ -27,7 +27,9 @@ REFUSED: Final = {
     r"amid": "between; during",
 }
 """By pattern, the words to write instead."""
-_REFUSED: Final = re.compile(rf"\b({'|'.join(f'({each})' for each in REFUSED)})\b", re.IGNORECASE)
+_REFUSED: Final = re.compile(
+    rf"(?<!--)\b({'|'.join(f'({each})' for each in REFUSED)})\b", re.IGNORECASE
+)
 _CODE: Final = re.compile(r"(`+)[^`]*\1|^ +\w+(?=: )", re.MULTILINE)
 """Names of code within a sentence: between backticks, or of an argument or attribute."""
 

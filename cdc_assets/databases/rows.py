@@ -32,7 +32,7 @@ class Found:
     """Rows of some keys at one moment.
 
     Attributes:
-        until: a place in the database's log that everything they show lies before.
+        until: a place in the database's log after everything that they show.
         rows: by key, the texts of all compared columns; of a key that is not there, nothing.
         told: likewise, the texts of the lake's values.
     """
@@ -198,7 +198,7 @@ class SourceRows(ABC):
         """Reads in one transaction, by one snapshot.
 
         Returns:
-            A place in the log that everything the snapshot shows lies before, and the answer.
+            A place in the log after everything that the snapshot shows, and the answer.
         """
 
     @abstractmethod
@@ -207,7 +207,7 @@ class SourceRows(ABC):
 
     @abstractmethod
     def place(self) -> str:
-        """Returns the end of the database's log: whatever was read before lies before it."""
+        """Returns the end of the database's log, which is after everything that was read before."""
 
     @abstractmethod
     def is_past(self, position: str) -> bool:

@@ -1,13 +1,13 @@
-"""Follows a table that was renamed at its source: its rows go on in the same lake table.
+"""Follows a table that was renamed at its source: its rows stay in the same lake table.
 
 Changes under the new name come in a topic of their own, which discovery takes for a new table's.
 Before the first batch of such a topic, `Renames.former` finds out whose rows these are, from
 statements or from PostgreSQL's number of the table. If they are those of an existing table,
-`Renames.follow` goes on with it:
+`Renames.follow` resumes:
 
 1. All of its former topic is merged.
 2. The new name is recorded as a property of the lake table.
-3. A publish without rows replaces the old topic's offsets by the new one's. Positions go on, as
+3. A publish without rows replaces the old topic's offsets by the new one's. Positions continue, as
    they are the source's.
 
 The caller updates the registry, which is a copy of the lake's state. Each step reads the present
@@ -56,7 +56,7 @@ from cdc_assets.schema.history import StatementHistory
 _SCHEMES: Final = frozenset(
     {Scheme.POSTGRES, Scheme.BINLOG, Scheme.MARIADB, Scheme.SQLSERVER, Scheme.ORACLE}
 )
-"""Schemes of positions that go on when a table is renamed, which Kafka's offsets do not."""
+"""Schemes of positions that continue when a table is renamed, which Kafka's offsets do not."""
 
 _ENOUGH: Final = float("inf")
 _ANEW: Final = (
@@ -173,7 +173,7 @@ class Renames:
     def follow(
         self, former: Former, entry: TableEntry, run_id: str
     ) -> Iterator[BatchResult | Waiting | RenamedTable]:
-        """Merges the rest under the former name, and goes on under the new one.
+        """Merges the rest under the former name, and continues under the new one.
 
         The last item is for the registry, unless the rest cannot be merged yet.
 
@@ -238,7 +238,7 @@ class Renames:
             return "its positions began again, under the name before"
         _, kept = self._lake.quarantined(old.table.source, old.table.qualified, 0)
         if kept:
-            return f"{kept} records of the topic before lie in quarantine: replay or drop them"
+            return f"{kept} records of the topic before are in quarantine: replay or drop them"
         return ""
 
     def _publish(
@@ -274,7 +274,7 @@ class Renames:
 
 
 class RenamedTableError(TerminalError):
-    """A table was renamed at its source, and cannot go on with the rows that it has."""
+    """A table was renamed at its source, and cannot continue with the rows that it has."""
 
 
 def _cannot(what: str, where: str) -> RenamedTableError:

@@ -1,6 +1,6 @@
 """Sends each alert once, with its recovery.
 
-The alerts sent are recorded in a small document beside the registry, so that a restart of the
+The alerts sent are recorded in a small document in the registry's folder, so that a restart of the
 daemon neither repeats nor forgets an alert. Where it cannot be written, this process remembers
 them: an alert is sent all the same, and a restart meanwhile may repeat it.
 """
@@ -175,7 +175,7 @@ def tell(news: News, config: AlertsConfig, book: AlertBook) -> Told:
 
 
 def _as_begun(mine: Group, recorded: Group | None) -> Group:
-    """Returns a group that was found anew while its record could not be read: with its ``id``."""
+    """Returns a group found again while its record could not be read: with its ``id``."""
     begun = recorded.begun if recorded else None
     return replace(mine, begun=begun) if mine.begun and begun else mine
 

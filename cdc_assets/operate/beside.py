@@ -1,4 +1,4 @@
-"""Names the tables in the lake that belong to a table and lie beside it.
+"""Names the lake tables that belong to another one: side tables and shadow tables.
 
 A table that takes its name later would take them for its own, so they go with it, and before it: as
 long as it is there, it says which they are.

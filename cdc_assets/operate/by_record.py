@@ -2,7 +2,7 @@
 
 Concerns formats that `names_tables`. A topic is looked into until its table is registered as one
 that its records name (`Taken.NAMED`), or has rows in the lake: whatever its topic is called, such
-a table goes on as it is registered.
+a table continues as it is registered.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ def whose_turn(
 def in_doubt(services: Services, entries: Sequence[TableEntry]) -> dict[TableEntry, datetime]:
     """Returns the tables in doubt, with since when; none if a part does not answer.
 
-    A table whose changes go on without events, and which people have accepted so, has its turn as
-    any other.
+    A table whose changes continue without events, and which people have accepted so, has its turn
+    as any other.
     """
     try:
         looked = services.lake.looked([(each.target, each.shard_value) for each in entries])

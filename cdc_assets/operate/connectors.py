@@ -30,7 +30,7 @@ class Working(StrEnum):
 
     UP = "up"
     DOWN = "down"
-    """It has failed, or is not there: it does not go on by itself."""
+    """It has failed, or is not there: a person has to restart it."""
     HELD = "held"
     """Somebody has paused or stopped it, or its tasks are being given to a worker."""
     UNKNOWN = "unknown"

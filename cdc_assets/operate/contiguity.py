@@ -115,7 +115,7 @@ def outside(committed: OffsetVector, marks: Watermarks | None) -> list[str]:
         if offset < begin.get(p, 0)
     ]
     ahead = [
-        f"partition {p}: committed {offset} lies beyond the log's end {marks.end.get(p)}"
+        f"partition {p}: committed {offset} is beyond the log's end {marks.end.get(p)}"
         for p, offset in committed
         if offset > marks.end.get(p)
     ]

@@ -35,7 +35,7 @@ _PLANS: Final = {
     TableChangeKind.DROPPED: "the lake keeps its rows",
 }
 _RENAMED: Final = {
-    True: "the table goes on with what comes under the new name (renamed_table: follow)",
+    True: "the table continues under the new name (renamed_table: follow)",
     False: "a topic of the new name becomes a new table; this one stays (renamed_table: new)",
 }
 _BREAKS: Final = {
@@ -45,7 +45,7 @@ _BREAKS: Final = {
 }
 _THINNED: Final = {
     OnSilent.STOP: "the table stops until a person accepts it (silent_changes)",
-    OnSilent.MARK: "the table goes on, in doubt until it is compared (silent_changes: mark)",
+    OnSilent.MARK: "the table continues, in doubt until it is compared (silent_changes: mark)",
     OnSilent.IGNORE: "rows stay as they are (silent_changes: ignore)",
 }
 

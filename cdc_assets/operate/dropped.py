@@ -135,7 +135,7 @@ def _goes(services: Services, table: TableSurvey) -> bool:
 
 
 def _drop(services: Services, entry: TableEntry, state: TableState) -> str:
-    """Drops the tables beside it first: another one of its name would take them for its own."""
+    """Drops its side and shadow tables first: another table of its name would use them."""
     for name in dict.fromkeys(tables_beside(entry, state)):
         services.lake.drop(name)
     last = services.lake.drop(entry.target)

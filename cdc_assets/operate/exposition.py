@@ -231,7 +231,7 @@ def _slots(sources: Sequence[SourceNumbers]) -> Iterator[Metric]:
     text = "WAL that the slot's reader has not confirmed."
     unconfirmed = _labelled("slot_unconfirmed_wal", "bytes", text, labels)
     active = _labelled("slot_active", "", "Whether somebody reads the slot.", labels)
-    text = "Whether the source's database told of its slots."
+    text = "Whether the source's database named its slots."
     answered = _labelled("slots_known", "", text, ("source",))
     for source in sources:
         if source.slots is None:

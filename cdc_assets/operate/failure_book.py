@@ -1,4 +1,4 @@
-"""Stores each table's failure or wait, see `cdc_assets.operate.failures`, beside the registry."""
+"""Stores each table's failure or wait (`cdc_assets.operate.failures`) in the registry's folder."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """Records each table's failure or wait until its next success.
 
-Each table that fails or waits has one small JSON document beside the registry. It decides two
+Each table that fails or waits has one small JSON document in the registry's folder. It decides two
 things: the table's state in `cdc-assets status`, and when a sensor tries the table again.
 
 A transient failure (something did not answer) is tried again soon, for as long as
 ``runs.retry_hours`` says; a refused login likewise, but less often, since databases lock users.
-Then the table has *stopped*. It is only *probed* then, about once an hour, and goes on by itself if
-the cause is gone, as after a weekend's outage; a person who resumes or materializes it need not
+Then the table has *stopped*. It is only *probed* then, about once an hour, and continues by itself
+if the cause is gone, as after a weekend's outage; a person who resumes or materializes it need not
 wait for that.
 
 A terminal failure needs a person, but its remedy is usually outside this program (a grant, a topic,

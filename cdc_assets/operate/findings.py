@@ -226,7 +226,7 @@ def _of_connectors(tables: Sequence[TableStatus]) -> Iterator[AlertFinding]:
 
 
 def _go_on(view: ConnectorView) -> str:
-    """Returns the requests to Kafka Connect that have connectors go on."""
+    """Returns the requests to Kafka Connect that restart connectors."""
     down = [each for each in view.connectors if not each.is_up]
     asked = [
         f"POST /connectors/{quote(each.name)}/restart?includeTasks=true&onlyFailed=true"

@@ -88,7 +88,7 @@ def told(needed: Needed) -> Iterator[str]:
     yield f"    --conf {setting}"
     yield ""
     yield "If only the jar of cdc-assets cannot be put there, set `spark.send_jar: true`:"
-    yield "each session then brings it along, and compiles its code anew."
+    yield "each session then brings it along, and compiles its code again."
 
 
 def _name(artifact: str) -> str:

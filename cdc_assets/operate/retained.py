@@ -45,7 +45,7 @@ class Retained:
         when = f"{self.overtaking.at.astimezone(UTC):%Y-%m-%d %H:%M}Z"
         return (
             f"from {when} on changes that wait will be lost ({self.overtaking.by}) → "
-            "have it go on before, or raise the topic's retention"
+            "resume the table before, or raise the topic's retention"
         )
 
     def to_dict(self) -> dict[str, Any]:

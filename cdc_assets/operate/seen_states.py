@@ -1,8 +1,8 @@
 """Records when tables' states began, as far as nothing else shows it.
 
 The sensor `replication_slo` looks at all tables once a minute, and records their states in one
-small document beside the registry, written when a state has changed. The state in which a table is
-first seen has no beginning. Losing the document loses only the beginnings of states.
+small document in the registry's folder, written when a state has changed. The state in which a
+table is first seen has no beginning. Losing the document loses only the beginnings of states.
 """
 
 from __future__ import annotations

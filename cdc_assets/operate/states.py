@@ -117,7 +117,7 @@ def _why(view: TableSurvey, condition: Condition, within_seconds: float) -> str:
         case Condition.REBUILDING:
             wanted = view.desired.rebuild
             said = wanted.words() if wanted else ""
-            return f"it is built anew {said} → cdc-assets rebuild {view.table}"
+            return f"it is being rebuilt {said} → cdc-assets rebuild {view.table}"
         case Condition.FAILING | Condition.WAITING:
             return _of_failure(view, view.failure)
         case Condition.NEW:

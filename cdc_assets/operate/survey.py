@@ -239,7 +239,7 @@ def _directives(services: Services, entries: Sequence[TableEntry]) -> _Directive
 
 
 def _in_their_topics(services: Services, entries: Sequence[TableEntry]) -> Sequence[TableEntry]:
-    """Returns the entries without the places in topics that were made anew."""
+    """Returns the entries without the places in topics that were recreated."""
     placed = {
         each.topic
         for each in entries

@@ -80,7 +80,7 @@ JOBS: Final[Sequence[Make[dg.JobDefinition]]] = (
     assess_job,
     *(operation_job(each) for each in OPERATIONS),
 )
-"""Beside those that schedules bring along."""
+"""In addition to those that schedules bring along."""
 
 
 def build_definitions(config: ReplicationConfig, registry: Registry) -> dg.Definitions:

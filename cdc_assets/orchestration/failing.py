@@ -49,7 +49,7 @@ def failure_observation(
 def recovery_observation(config: ReplicationConfig, entry: TableEntry) -> dg.AssetObservation:
     """Returns an observation that replaces the failure on the asset's page."""
     return dg.AssetObservation(
-        table_key(config, entry), description=f"{entry.table}: goes on again", metadata={}
+        table_key(config, entry), description=f"{entry.table}: continues", metadata={}
     )
 
 

@@ -127,7 +127,9 @@ def _fail(instance: dg.DagsterInstance, run_id: str) -> bool:
     run = instance.get_run_by_id(run_id)
     if run is None or run.is_finished:
         return False
-    instance.report_run_failed(run, "The run's process is gone; the next run goes on from the lake")
+    instance.report_run_failed(
+        run, "The run's process is gone; the next run continues from the lake"
+    )
     return True
 
 

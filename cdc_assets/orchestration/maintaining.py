@@ -57,7 +57,7 @@ def maintenance_asset(
         group_name=MAINTENANCE,
         kinds={"spark", "iceberg"},
         description=(
-            f"Upkeep of `{first.target}` and of what is remembered beside it: compaction, expiry "
+            f"Upkeep of `{first.target}` and of its side tables: compaction, expiry "
             "of snapshots, manifests, branches that were left, and orphan files."
         ),
         metadata={"dagster/table_name": f"{config.lake.catalog.name}.{first.target}"},

@@ -34,8 +34,8 @@ AT_WORK: Final = (
 _NAMED: Final = 3
 UNSEEN: Final = "$DAGSTER_HOME is not set, so that runs of a Dagster instance are not seen"
 NOT_ASKED: Final = (
-    "$DAGSTER_HOME is not set: runs that stay with the table are not told, and find it out with "
-    "its next record; nor do its assets show it"
+    "$DAGSTER_HOME is not set: runs that stay with the table are not notified, and find it out "
+    "with its next record; nor do its assets show it"
 )
 
 LOOK_SECONDS: Final = 1.0

@@ -54,7 +54,7 @@ def test_publishes_are_those_of_the_head_that_was_seen(tmp_path: Path) -> None:
         ({0: 4}, []),
         ({0: 3}, ["offsets [3,4) left the log"]),
         ({0: 8}, []),
-        ({0: 9}, ["committed 9 lies beyond the log's end 8"]),
+        ({0: 9}, ["committed 9 is beyond the log's end 8"]),
     ],
 )
 def test_committed_offsets_lie_within_the_log(committed: dict[int, int], words: list[str]) -> None:

@@ -104,7 +104,7 @@ CASES = {
     "built anew": (
         view(published(7), desired=TableDirectives(rebuild=REBUILT)),
         Condition.REBUILDING, LONG_AGO,
-        "it is built anew since 2026-03-04 11:30:00Z by cdc-assets rebuild → "
+        "it is being rebuilt since 2026-03-04 11:30:00Z by cdc-assets rebuild → "
         "cdc-assets rebuild shop.public.orders",
     ),
     "begun again": (

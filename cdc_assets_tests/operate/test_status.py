@@ -146,7 +146,7 @@ def test_the_text_says_why_a_table_is_not_up_to_date(tmp_path: Path) -> None:
         "shop.public.paused (5 changes wait): paused since 2026-03-04 12:30:00Z by cdc-assets "
         "pause: the warehouse is moved → cdc-assets resume --table shop.public.paused",
         "shop.public.late the oldest of 5 unread records is older than 300 s",
-        "shop.public.rebuilt it is built anew since 2026-03-04 12:30:00Z by cdc-assets rebuild: "
+        "shop.public.rebuilt it is being rebuilt since 2026-03-04 12:30:00Z by cdc-assets rebuild: "
         "types were wrong → cdc-assets rebuild shop.public.rebuilt",
         "shop.public.new0, shop.public.new1, shop.public.new2, shop.public.new3, "
         "shop.public.new4 and 2 more nothing of it was merged yet",

@@ -153,7 +153,7 @@ def test_the_page_of_a_failing_table_says_why_and_what_to_do_until_it_goes_on(
         assert check["status"] == "SUCCEEDED", name
         assert what not in check["evaluation"]["description"]
     (observation,) = well["assetObservations"]
-    assert "goes on again" in observation["description"]
+    assert ": continues" in observation["description"]
 
 
 @in_soak

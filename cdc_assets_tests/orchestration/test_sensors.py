@@ -365,7 +365,7 @@ class TestReplicationSlo:
         world.services.desired.put(entry.table, Directive.REBUILD, wanted)
         state, since, why = told()
         assert (state, since) == ("REBUILDING", NOW.timestamp())
-        assert "it is built anew since 2026-03-04 12:30:00Z by cdc-assets rebuild" in str(why)
+        assert "it is being rebuilt since 2026-03-04 12:30:00Z by cdc-assets rebuild" in str(why)
 
     def test_a_paused_table_is_not_red_and_says_what_waits(
         self, world: World, instance: dg.DagsterInstance

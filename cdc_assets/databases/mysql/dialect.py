@@ -198,7 +198,7 @@ class MysqlDialect(Dialect[MysqlSource]):
             return None
         what = (
             "the key of a row has a date without a month or a day, in whose place connectors "
-            "write another date: rows cannot be told apart"
+            "write another date: rows cannot be distinguished"
         )
         remedy = "give these rows a date; connectors cannot tell them apart either"
         return KeyFault(" OR ".join(f"TO_DAYS({each}) IS NULL" for each in dates), what, remedy)
@@ -322,7 +322,7 @@ def _scaled(parsed: MysqlType, compared: Compared, value: str) -> str:
 def _bits(value: str) -> str:
     """Returns a double's bits, of powers of two, which are exact; as hexadecimal digits.
 
-    The logarithm may be off by one beside a power of two. Below 2^-1022 there is no exponent, and
+    The logarithm may be off by one next to a power of two. Below 2^-1022 there is no exponent, and
     2^1074 is beyond a double.
     """
     size = f"ABS({value})"

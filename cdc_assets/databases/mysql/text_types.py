@@ -123,7 +123,7 @@ def is_written_as_bytes(type_text: str, sql_type: int | None) -> bool:
 
     Args:
         type_text: ``mysqlType``.
-        sql_type: ``sqlType``, of ``java.sql.Types``; None if it is not told.
+        sql_type: ``sqlType``, of ``java.sql.Types``; None if it is unknown.
     """
     if type_text.lower() in TEXTS_OF_CANAL:
         return sql_type == BLOB

@@ -102,7 +102,7 @@ def connected(dsn: str, *, silent_seconds: float | None = None, **given: Any) ->
 
 
 def _unless_silent(gen: Any, seconds: float) -> Generator[Any, Any, Any]:
-    """Yields what a call of psycopg waits for; it is told several times a second that it waits."""
+    """Yields what a call of psycopg waits for, and wakes the call several times a second."""
     heard = time.monotonic()
     try:
         wanted = next(gen)

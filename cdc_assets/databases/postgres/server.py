@@ -79,7 +79,7 @@ def log_position(dsn: str) -> LogPosition:
 
 
 def log_end(dsn: str) -> str:
-    """Returns the place in the server's log that everything committed before lies before.
+    """Returns the place in the server's log after everything that was committed before.
 
     Raises:
         UnreachableError: as `log_position`.

@@ -283,13 +283,13 @@ def _written_anew(before: CatalogLook, now: CatalogLook) -> Iterator[SilentChang
         of[0] for key, of in now.columns.items() if before.columns.get(key, of[:1])[1:] != of[1:]
     )
     if altered:
-        why = f"{_some(altered, 'column')} altered or added while the table was written anew"
+        why = f"{_some(altered, 'column')} altered or added while the table was rewritten"
         yield SilentChange(_REWRITTEN, f"{why}: older rows may have other values", altered)
     elif parts:
-        why = f"{_some(parts, 'partition')} truncated, or written anew (VACUUM FULL, CLUSTER)"
+        why = f"{_some(parts, 'partition')} truncated, or rewritten (VACUUM FULL, CLUSTER)"
         yield SilentChange(_REWRITTEN, f"{why}: a partition's TRUNCATE has no event")
     else:
-        why = "the table was written anew (VACUUM FULL, CLUSTER), or truncated without an event"
+        why = "the table was rewritten (VACUUM FULL, CLUSTER), or truncated without an event"
         yield SilentChange(_REWRITTEN, why, is_over_with_truncate=True)
 
 

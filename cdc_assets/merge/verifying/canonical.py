@@ -28,7 +28,7 @@ def canonical(compared: Compared) -> Expression:
 
 
 def framed(text: Expression) -> Expression:
-    """Returns a text with its length, so that concatenated texts can be told apart."""
+    """Returns a text with its length, so that concatenated texts differ."""
     return F.coalesce(F.concat(F.length(text).cast("string"), F.lit(":"), text), F.lit("-"))
 
 

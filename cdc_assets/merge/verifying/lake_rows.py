@@ -27,7 +27,7 @@ from cdc_assets.merge.verifying.canonical import canonical, digest, in_order, of
 from cdc_assets.schema.comparing import Compared, Comparison, Key, Sum
 
 TEXT: Final = f"{HELPERS}text_"
-"""Columns of this name and a number: the texts of a row's key, beside the row."""
+"""Columns of this name and a number: the texts of a row's key, in addition to the row."""
 _PLACE: Final = f"{HELPERS}key_"
 _BOUNDS: Final = f"{HELPERS}bounds"
 _FIRST: Final = (1, 15)

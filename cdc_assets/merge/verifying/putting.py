@@ -100,7 +100,7 @@ class Putting:
         Raises:
             ConflictError: if another writer came first; nothing was published.
             TransientError: if the table has other columns than were compared.
-            TerminalError: if it is being built anew.
+            TerminalError: if it is being rebuilt.
             CdcError: as for any batch; nothing was published, or all of it.
         """
         require_compared(plan, self.comparison)

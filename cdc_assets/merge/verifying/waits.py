@@ -134,7 +134,7 @@ class Waits:
                 unmerged = " ".join(map(str, left or ()))
                 return (
                     f"the lake had not merged {unmerged} after {said.wait_seconds:g} s: run "
-                    "cdc-assets replicate, or the daemon, beside it"
+                    "cdc-assets replicate, or the daemon, meanwhile"
                 )
             time.sleep(_POLL_SECONDS)
 

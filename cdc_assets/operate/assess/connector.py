@@ -64,7 +64,7 @@ class Connector:
         name: its name.
         bad: its parts that do not run, in words; empty if all run.
         settings: its configuration, without settings that may be secrets.
-        seen: how the records of its topics are written; None if no record told it.
+        seen: how the records of its topics are written; None if no record shows it.
     """
 
     name: str

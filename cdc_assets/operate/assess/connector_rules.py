@@ -215,7 +215,7 @@ RULES: Final[tuple[Rule[Judged], ...]] = (
     Rule(
         "nulls_unseen", _PARTIAL, "the converter of a source without `database:`",
         partial(_nulls, replaced=False),
-        "unless that is told to keep NULL, rows have a column's default in its place",
+        "unless that is set to keep NULL, rows have a column's default in its place",
         NAME_CONVERTER,
     ),
     Rule(

@@ -216,7 +216,7 @@ BINLOG: Final[tuple[Rule[BinlogServer], ...]] = (
         "gtid", _PARTIAL, "`gtid_mode`",
         lambda s: "the server writes no GTIDs (gtid_mode)"
         if s.has_binlog and not s.has_gtids else "",
-        "a binlog that begins anew is told from one that is read again by times only",
+        "a restarted binlog is distinguished from one that is read again by times only",
         "set gtid_mode=ON and enforce_gtid_consistency=ON",
     ),
     Rule(

@@ -4,8 +4,8 @@ Asks only the database, Kafka and Kafka Connect. A part that does not answer is 
 a table that can be merged without it is merged. Cases that planning itself refuses are left to it.
 
 Values are searched where the connector would send NULL in their place: among the first rows that
-the database gives (``assess.rows``), and for seconds. What a search leaves out is told: no bounded
-one shows that a large table has no such value.
+the database gives (``assess.rows``), and for seconds. What a search leaves out is reported: no
+bounded one shows that a large table has no such value.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ LOSSY: Final = (
     ),
     Lossy(
         "schema_changes_off", "include.schema.changes", "true", _is("false"),
-        "renamed columns are not followed, and tables that are made anew are not noticed",
+        "renamed columns are not followed, and tables that are recreated are not noticed",
         "set include.schema.changes=true", _BINLOG,
     ),
     Lossy(
@@ -199,7 +199,7 @@ LOSSY: Final = (
             "changes_filtered", f"log.mining.{who}.list", "", _GIVEN,
             f"changes that others have made are left out, {_UNSEEN}" if who.endswith("include")
             else f"changes that these have made are left out, {_UNSEEN}",
-            f"remove log.mining.{who}.list, and build the tables anew", _ORACLE, stops=True,
+            f"remove log.mining.{who}.list, and rebuild the tables", _ORACLE, stops=True,
         )
         for who in ("username.include", "username.exclude", "clientid.include", "clientid.exclude")
     ),
@@ -207,7 +207,7 @@ LOSSY: Final = (
         Lossy(
             "changes_filtered", f"gtid.source.{which}", "", _GIVEN,
             f"transactions of servers that it leaves out are missing, {_UNSEEN}",
-            "set gtid.source.filter.dml.events=false, and build the tables anew", _BINLOG,
+            "set gtid.source.filter.dml.events=false, and rebuild the tables", _BINLOG,
             stops=True, unless=("gtid.source.filter.dml.events", "false"),
         )
         for which in ("includes", "excludes")

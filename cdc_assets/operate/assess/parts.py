@@ -309,7 +309,7 @@ def _kafka(spark: SparkSession) -> object:
 
 
 def probe_warehouse(at: Place, lake: Lake, warehouse: str) -> Iterator[Finding]:
-    """Writes a small file beside the tables, reads it and deletes it again."""
+    """Writes a small file to the tables' folder, reads it and deletes it again."""
     place = f"{warehouse.rstrip('/')}/.cdc-assets-assess-{uuid.uuid4().hex}"
     try:
         left = lake.write_and_delete(place)

@@ -396,7 +396,7 @@ RULES: Final[tuple[Rule[Known], ...]] = (
     Rule(
         "no_transactions", _PARTIAL, "`provide.transaction.metadata`, where keys do not tell",
         _no_transactions,
-        "a row that is delivered twice cannot be told from two rows: the table stops then",
+        "a row that is delivered twice cannot be distinguished from two rows: the table stops then",
         "set provide.transaction.metadata=true{other}",
     ),
     Rule(
@@ -430,7 +430,7 @@ RULES: Final[tuple[Rule[Known], ...]] = (
     ),
     Rule(
         "nulls_unseen", _PARTIAL, "defaults of columns that may be NULL",
-        partial(_nulls, replaced=False), f"unless that is told to keep NULL, {_DEFAULTS}",
+        partial(_nulls, replaced=False), f"unless that is set to keep NULL, {_DEFAULTS}",
         NAME_CONVERTER,
     ),
     Rule(

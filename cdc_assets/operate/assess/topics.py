@@ -213,7 +213,7 @@ RULES: Final[tuple[Rule[Topic], ...]] = (
     ),
     Rule(
         "records_without_key", _PARTIAL, "the first records", _without_keys,
-        "changes of one row may lie in any of its {partitions} partitions: batches cost more, and "
+        "changes of one row may be in any of its {partitions} partitions: batches cost more, and "
         "a record without a value deletes nothing",
         "let the connector write keys (message.key.columns; no transformation of keys)",
     ),

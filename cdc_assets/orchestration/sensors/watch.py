@@ -98,7 +98,7 @@ class _Watch:
         return dg.SensorResult(skip_reason=_said(told, runs, problems, looked))
 
     def _look(self, instance: dg.DagsterInstance) -> Look | Exception:
-        """Returns a look, or why there is none; one that is still being taken is not begun anew."""
+        """Returns a look, or why there is none; a look that is under way is not begun again."""
         if self._looking is None:
             self._looking = _Looking(lambda: _taken(self._services, instance))
         found = self._looking.result(LOOK_SECONDS)

@@ -149,7 +149,7 @@ def follow_rename(
                 step.services.failures.clear(step.entry.table)
                 step.context.log.info(
                     f"{old.table} is called {step.entry.table.qualified} at its source now: "
-                    f"its asset goes on with {done.topic}"
+                    f"its asset continues with {done.topic}"
                 )
     return RenameOutcome.DONE
 
@@ -157,14 +157,14 @@ def follow_rename(
 def _require_free(services: Services, former: TableName, table: TableName) -> None:
     """Requires that directives allow a batch of the former table, as its own step would."""
     wanted, where = services.desired.of(former), f"table={table}"
-    whose = f"its rows go on in {former}, as it was called before"
+    whose = f"its rows continue in {former}, its former name"
     if said := held_words(former, wanted):
         held, _, remedy = said.partition(" → ")
         what = f"{whose}, and that is held: {held}"
         raise TerminalError(what, where=where, remedy=remedy)
     if wanted.yields is not None:
         what = f"{whose}, where another writer is about to publish"
-        raise TransientError(what, where=where, remedy="the next try goes on with it")
+        raise TransientError(what, where=where, remedy="the next try continues")
 
 
 # ── the next batches ─────────────────────────────────────────────────────────────────────
