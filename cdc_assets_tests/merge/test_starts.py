@@ -117,5 +117,5 @@ def test_all_of_a_topic_that_was_made_anew_is_newer_than_the_note(records: Any) 
     ids=["soon after", "in between"],
 )
 def test_a_table_stops_where_neither_is_certain(records: Any) -> None:
-    with pytest.raises(TerminalError, match=r"not known.*registry's file.*`topic_id`"):
+    with pytest.raises(TerminalError, match=r"unknown.*registry's file.*`topic_id`"):
         start(UNTOLD, records=records)

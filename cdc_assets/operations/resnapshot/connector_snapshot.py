@@ -211,8 +211,8 @@ def _silent(
     remedy = (
         "run the same command again to keep waiting. It reads signals every "
         "signal.poll.interval.ms, and closes chunks by changes or heartbeats "
-        "(heartbeat.interval.ms). If it was killed before it had stored the snapshot's beginning, ask for it once more: resnapshot --anew, "
-        "or rebuild --abandon and again"
+        "(heartbeat.interval.ms). If it was killed before it had stored the snapshot's "
+        "beginning, ask for it once more: resnapshot --anew, or rebuild --abandon and again"
     )
     return TransientError(what, where=f"table={entry.table} lake={entry.target}", remedy=remedy)
 
