@@ -203,7 +203,7 @@ def test_the_former_topic_of_a_renamed_table_that_is_made_anew_is_refused(
     cluster.holding("public.orders", CHANGE)
     (refused,) = cluster.look().refused
     assert f"topic {topic} was recreated for another table" in refused.what
-    assert "a source of its own" in refused.remedy
+    assert "part of another source" in refused.remedy
     cluster.holding("public.orders", *[CHANGE] * 5)
     assert len(cluster.look().refused) == 1
     log = cluster.services.log
