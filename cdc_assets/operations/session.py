@@ -165,13 +165,9 @@ class TableSession:
     @cached_property
     def connections(self) -> Connections:
         """The connections over which batches are planned and read."""
-        from cdc_assets.formats.histories import Histories
-        from cdc_assets.log.deliveries import Deliveries
         from cdc_assets.merge.attempt import Connections
-        from cdc_assets.merge.intake.witnesses import Witnesses
 
-        witnesses = Witnesses(Deliveries(self.config))
-        return Connections(self.log, self.lake, Histories(self.log), witnesses)
+        return Connections.of(self.config, self.log, self.lake)
 
     @cached_property
     def attempts(self) -> Attempts:

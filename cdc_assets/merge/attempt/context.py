@@ -38,10 +38,12 @@ class Connections:
     witnesses: Witnesses | None = None
 
     @classmethod
-    def of(cls, config: ReplicationConfig) -> Connections:
-        """Returns new ones, opened when they are first used."""
-        log = KafkaLog(config.kafka.librdkafka, largest=config.max_record_bytes)
-        return cls(log, Lake(config), Histories(log), Witnesses(Deliveries(config)))
+    def of(
+        cls, config: ReplicationConfig, log: KafkaLog | None = None, lake: Lake | None = None
+    ) -> Connections:
+        """Returns connections over a log and a lake; each opened at its first use if None."""
+        log = log or KafkaLog(config.kafka.librdkafka, largest=config.max_record_bytes)
+        return cls(log, lake or Lake(config), Histories(log), Witnesses(Deliveries(config)))
 
 
 @dataclass(frozen=True, slots=True)

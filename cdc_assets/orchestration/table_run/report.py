@@ -14,7 +14,7 @@ import dagster as dg
 
 from cdc_assets.changes.offsets import OffsetVector, total_length
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import CdcError, StalledError, TransientError
+from cdc_assets.errors import CdcError, StalledError, TransientError, message_of
 from cdc_assets.operate.connectors import connector_words
 from cdc_assets.operate.ddl import among_rows
 from cdc_assets.operate.discovery import add_seen
@@ -22,7 +22,7 @@ from cdc_assets.operate.failures import FailureKind, Hold, kind_of
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.slo import pace_after
 from cdc_assets.orchestration.checks import unjudged, verdicts_of
-from cdc_assets.orchestration.failing import message_of, recovery_observation
+from cdc_assets.orchestration.failing import recovery_observation
 from cdc_assets.orchestration.keys import table_key
 from cdc_assets.orchestration.metadata import (
     NO_LAG,

@@ -17,14 +17,13 @@ from cdc_assets.changes.offsets import OffsetVector, total_length
 from cdc_assets.changes.slo import SloWindow
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
-from cdc_assets.errors import HeldError
+from cdc_assets.errors import HeldError, message_of
 from cdc_assets.operate.slo import pace_after
 from cdc_assets.operate.survey import TableSurvey
 from cdc_assets.orchestration.failing import (
     MAX_RETRIES,
     failure_observation,
     failure_of,
-    message_of,
 )
 from cdc_assets.orchestration.metadata import NO_LAG, quiet_metadata
 from cdc_assets.orchestration.scheduler import Ends, RunIsOverError
