@@ -188,6 +188,10 @@ def test_steps_that_do_not_end_are_waited_for_together(
         assert time.monotonic() - at[0] < 4
     finally:
         never.set()
+        # They would write events of this run while the next test's begins.
+        for each in threading.enumerate():
+            if each.name in set("abcdefghij"):
+                each.join(30)
 
 
 def test_a_run_that_fails_otherwise_than_by_a_step_is_no_success(
