@@ -20,7 +20,7 @@ from cdc_assets.schema.types import Column, Existing
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ColumnFacts:
     """The facts about one column.
 
     Attributes:
@@ -79,7 +79,7 @@ class SourceTable(Protocol):
         ...
 
     @property
-    def facts(self) -> Mapping[str, Facts]:
+    def facts(self) -> Mapping[str, ColumnFacts]:
         """The facts about all columns, by name."""
         ...
 
@@ -145,13 +145,15 @@ class SourceTable(Protocol):
 # ── facts about columns ───────────────────────────────────────────────────────────────────
 
 
-def with_number(column: Column, facts: Facts | None) -> Column:
+def with_number(column: Column, facts: ColumnFacts | None) -> Column:
     """Adds the column's number in the database's catalog."""
     number = facts.number if facts is not None else 0
     return replace(column, identity=replace(column.identity, number=number))
 
 
-def numbered(facts: Mapping[str, Facts], history: StatementHistory | None) -> dict[str, Facts]:
+def numbered(
+    facts: Mapping[str, ColumnFacts], history: StatementHistory | None
+) -> dict[str, ColumnFacts]:
     """Adds the numbers of columns, by all names that they ever had, and what statements tell.
 
     A statement that added a column tells the value of older rows better than a catalog that has
@@ -160,15 +162,16 @@ def numbered(facts: Mapping[str, Facts], history: StatementHistory | None) -> di
     found = dict(facts)
     for name, number in (history.known if history else {}).items():
         given = history.given.get(number) if history else None
-        known = facts.get(name, Facts(tells_rows=False))
-        told = known if given is None else Facts(existing=given.text, is_implied=given.is_implied)
-        found[name] = replace(told, number=number)
+        fact = facts.get(name, ColumnFacts(tells_rows=False))
+        if given is not None:
+            fact = ColumnFacts(existing=given.text, is_implied=given.is_implied)
+        found[name] = replace(fact, number=number)
     return found
 
 
 def told(
     column: Column,
-    facts: Facts | None,
+    facts: ColumnFacts | None,
     texts: Mapping[str, str | None],
     *,
     is_merged: bool,
@@ -199,7 +202,7 @@ def told(
     return replace(column, existing=UNTOLD if is_put and is_merged else existing)
 
 
-def _existing(facts: Facts, column: Column) -> Existing | None:
+def _existing(facts: ColumnFacts, column: Column) -> Existing | None:
     if facts.is_untold:
         return UNTOLD
     if facts.existing is not None:

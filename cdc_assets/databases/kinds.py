@@ -1,4 +1,4 @@
-"""Lists the kinds of databases: `Kind` is everything that a further database has to provide."""
+"""Lists the kinds of databases: a further one has to provide a `DatabaseAdapter`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cdc_assets.databases.rows import Access, Driver, SourceRows
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class DatabaseAdapter:
     """One kind of database.
 
     Attributes:
@@ -43,7 +43,7 @@ class Kind:
     names_of: Callable[[str, Iterable[str]], Mapping[str, tuple[str, str]]]
 
 
-_POSTGRES: Final = Kind(
+_POSTGRES: Final = DatabaseAdapter(
     Scheme.POSTGRES,
     POSTGRES_DRIVER,
     PostgresRows.of,
@@ -52,7 +52,7 @@ _POSTGRES: Final = Kind(
     postgres.all_tables,
     postgres.names_of,
 )
-_MYSQL: Final = Kind(
+_MYSQL: Final = DatabaseAdapter(
     Scheme.BINLOG,
     MARIADB_DRIVER,
     MysqlRows.of,
@@ -61,7 +61,7 @@ _MYSQL: Final = Kind(
     mysql.all_tables,
     mysql.names_of,
 )
-KINDS: Final[Mapping[DatabaseKind, Kind]] = {
+KINDS: Final[Mapping[DatabaseKind, DatabaseAdapter]] = {
     "postgres": _POSTGRES,
     "mysql": _MYSQL,
     "mariadb": replace(_MYSQL, scheme=Scheme.MARIADB),
@@ -72,7 +72,7 @@ KINDS: Final[Mapping[DatabaseKind, Kind]] = {
 class SourceCatalog:
     """The catalog of one database."""
 
-    kind: Kind
+    kind: DatabaseAdapter
     dsn: Secret
 
     @property

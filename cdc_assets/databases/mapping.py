@@ -78,7 +78,7 @@ def stored(found: StoredAs) -> Mapped:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedType:
     """The reason why no lake column holds the values.
 
     Attributes:
@@ -92,13 +92,13 @@ class Refused:
     accepted: Mapped | None = None
 
 
-Outcome: TypeAlias = Mapped | Refused
+Outcome: TypeAlias = Mapped | RefusedType
 
 
 def usable(type_: ColumnType, encoding: TypeEncoding | LossyEncoding, comment: str = "") -> Outcome:
     """Returns the type, unless its values lose something on their way."""
     if isinstance(encoding, LossyEncoding):
-        return Refused(encoding.reason, encoding.wire)
+        return RefusedType(encoding.reason, encoding.wire)
     return Mapped(type_, encoding, comment)
 
 
@@ -117,7 +117,7 @@ def decimal(exact: StoredAs, modes: ConnectorModes) -> Outcome:
         case DecimalMode.STRING:
             return stored(stand_ins.AS_TEXT)
         case DecimalMode.DOUBLE:
-            return Refused(_AS_DOUBLE, Wire.DOUBLE)
+            return RefusedType(_AS_DOUBLE, Wire.DOUBLE)
 
 
 def bits(count: int) -> Mapped:

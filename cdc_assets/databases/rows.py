@@ -28,7 +28,7 @@ GRACE_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SourceKeyRows:
     """Rows of some keys at one moment.
 
     Attributes:
@@ -48,7 +48,7 @@ class Found:
         rows: Iterable[Sequence[Any]],
         comparison: Comparison,
         keys: Iterable[Key],
-    ) -> Found:
+    ) -> SourceKeyRows:
         """Sorts rows by key: those of other keys, which a database's equality finds, are left out.
 
         Args:
@@ -68,7 +68,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class DeliveryState:
     """Whether a connector has delivered everything up to a place.
 
     Attributes:
@@ -225,7 +225,7 @@ class SourceRows(ABC):
         """
 
     @abstractmethod
-    def delivery(self, until: str) -> Delivery:
+    def delivery(self, until: str) -> DeliveryState:
         """Returns whether Kafka has everything up to a place."""
 
     @abstractmethod
@@ -278,7 +278,7 @@ class SourceRows(ABC):
         for row in self.streamed(*self.statements.digests(within)):
             yield tuple(row[:-1]), self._digested(row[-1])
 
-    def found(self, keys: Sequence[Key]) -> Found:
+    def found(self, keys: Sequence[Key]) -> SourceKeyRows:
         """Returns the rows of some keys."""
         until, rows = self.at_once(
             lambda: [
@@ -287,7 +287,7 @@ class SourceRows(ABC):
                 for row in self.asked(*self.statements.found(some))
             ]
         )
-        return Found.of(until, rows, self.comparison, keys)
+        return SourceKeyRows.of(until, rows, self.comparison, keys)
 
     def bounds(self, start: Key | None, every: int, count: int) -> tuple[Key, ...]:
         """Returns each ``every``-th key from one on, at most ``count`` of them."""

@@ -92,7 +92,7 @@ class _TokenPassingError(_PassingError):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _Server:
+class _RegistryServer:
     """A server, the headers for it, and its names in messages.
 
     Attributes:
@@ -106,7 +106,7 @@ class _Server:
     url_key: str = _PassingError.url_key
     tls_keys: str = f"{_KEY}.ca_file, .certificate_file, .key_file"
 
-    def at(self, path: str, login: Mapping[str, str]) -> _Server:
+    def at(self, path: str, login: Mapping[str, str]) -> _RegistryServer:
         """Returns the server for a path, with another login if there is one."""
         return replace(self, url=f"{self.url}{path}", headers=login or self.headers)
 
@@ -187,7 +187,9 @@ class RegistryHttp:
         except _PassingError as error:
             raise _TokenPassingError(*error.args) from None
 
-    def _ask(self, session: requests.Session, server: _Server, where: str) -> bytes | NotThere:
+    def _ask(
+        self, session: requests.Session, server: _RegistryServer, where: str
+    ) -> bytes | NotThere:
         status, body = self._send(session, where, server)
         if status in {200, 404}:
             return NotThere(body) if status == 404 else body
@@ -199,7 +201,7 @@ class RegistryHttp:
         self,
         session: requests.Session,
         where: str,
-        server: _Server,
+        server: _RegistryServer,
         form: Mapping[str, str] | None = None,
     ) -> tuple[int, bytes]:
         """Returns the status and body of a reply to a GET, or to a form that is posted."""
@@ -225,7 +227,7 @@ class RegistryHttp:
             with _translated(server, where):
                 return status, self._body(response, server, where)
 
-    def _body(self, response: requests.Response, server: _Server, where: str) -> bytes:
+    def _body(self, response: requests.Response, server: _RegistryServer, where: str) -> bytes:
         deadline = time.monotonic() + self._config.timeout_seconds
         body = bytearray()
         while chunk := response.raw.read1(_CHUNK, decode_content=False):
@@ -255,7 +257,7 @@ class RegistryHttp:
         session.cert = (certificate, key) if certificate and key else certificate
         return session
 
-    def _servers(self) -> list[_Server]:
+    def _servers(self) -> list[_RegistryServer]:
         authorization = _authorization(self._config)
         suffix = _NATIVE if self._config.api == "apicurio" else ""
         return [_server(reveal(url), authorization, suffix) for url in self._config.url]
@@ -271,7 +273,7 @@ class _Tokens:
         self._until = 0.0
 
     def headers(
-        self, send: Callable[[_Server, Mapping[str, str]], tuple[int, bytes]], where: str
+        self, send: Callable[[_RegistryServer, Mapping[str, str]], tuple[int, bytes]], where: str
     ) -> dict[str, str]:
         """Returns the headers of a request; asks for another token before one becomes invalid."""
         config = self._config
@@ -294,10 +296,10 @@ class _Tokens:
         scope = {} if self._config.scope is None else {"scope": self._config.scope}
         return {"grant_type": "client_credentials", **scope}
 
-    def _endpoint(self) -> _Server:
+    def _endpoint(self) -> _RegistryServer:
         config = self._config
         login = (quote(text, safe="") for text in (config.client_id, config.client_secret.reveal()))
-        return _Server(
+        return _RegistryServer(
             config.token_url,
             {"Authorization": _basic(*login)},
             _authorities(config.ca_file, "oauth.ca_file"),
@@ -330,7 +332,7 @@ def _is_token(text: object) -> TypeGuard[str]:
     return isinstance(text, str) and re.fullmatch("[!-~]+", text) is not None
 
 
-def _server(url: str, authorization: str | None, suffix: str) -> _Server:
+def _server(url: str, authorization: str | None, suffix: str) -> _RegistryServer:
     """Returns the server of a URL; a login in the URL counts if no other is configured."""
     if not is_http(url):
         msg = "a URL is not one of http:// or https://"
@@ -340,7 +342,9 @@ def _server(url: str, authorization: str | None, suffix: str) -> _Server:
     if authorization is None and parts.username is not None:
         authorization = _basic(unquote(parts.username), unquote(parts.password or ""))
     headers = {} if authorization is None else {"Authorization": authorization}
-    return _Server(bare if "/apis/registry/" in f"{parts.path}/" else bare + suffix, headers)
+    return _RegistryServer(
+        bare if "/apis/registry/" in f"{parts.path}/" else bare + suffix, headers
+    )
 
 
 def _authorization(config: SchemaRegistryConfig) -> str | None:
@@ -388,7 +392,7 @@ def _readable(file: Path | None, key: str) -> str | None:
 
 
 @contextmanager
-def _translated(server: _Server, where: str) -> Generator[None]:
+def _translated(server: _RegistryServer, where: str) -> Generator[None]:
     try:
         yield
     except requests.exceptions.SSLError as error:

@@ -84,7 +84,7 @@ class TransactionLog:
             UnreachableError: if Kafka does not answer in time.
         """
         with self._reader.cursor() as cursor:
-            records = TopicRecords(cursor, self._topic, log_end.as_dict(), self._marks)
+            records = CachedTopicRecords(cursor, self._topic, log_end.as_dict(), self._marks)
             return align(
                 records,
                 ranges,
@@ -107,7 +107,7 @@ class TransactionLog:
             UnreachableError: if Kafka does not answer in time.
         """
         with self._reader.cursor() as cursor:
-            records = TopicRecords(cursor, self._topic, log_end.as_dict(), self._marks)
+            records = CachedTopicRecords(cursor, self._topic, log_end.as_dict(), self._marks)
             return newest_of(records, ranges, newest, lambda wanted: self._counts(cursor, wanted))
 
     def _counts(
@@ -124,7 +124,7 @@ class TransactionLog:
         return counts_of(ends, wanted, self._collection)
 
 
-class TopicRecords:
+class CachedTopicRecords:
     """The records of a topic below given ends, read in pieces and cached.
 
     Args:

@@ -41,7 +41,7 @@ POSTING_SECONDS: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SentAlerts:
     """The messages sent after a look.
 
     Attributes:
@@ -135,7 +135,7 @@ class News:
     at: datetime
 
 
-def tell(news: News, config: AlertsConfig, book: AlertBook) -> Told:
+def tell(news: News, config: AlertsConfig, book: AlertBook) -> SentAlerts:
     """Sends the news of a look.
 
     1. Read the recorded alerts. 2. Add the look to them and save them: how long something has been
@@ -147,7 +147,7 @@ def tell(news: News, config: AlertsConfig, book: AlertBook) -> Told:
         ConfigError: if the webhook's variable is not set.
     """
     if config.webhook is None:
-        return Told()
+        return SentAlerts()
     url, now, end = config.webhook.reveal(), news.at, time.monotonic() + POSTING_SECONDS
     before = book.load()
     found = [*news.found, *([of_problem(book.problem)] if book.problem else [])]
@@ -159,11 +159,13 @@ def tell(news: News, config: AlertsConfig, book: AlertBook) -> Told:
         if timedelta() <= now - book.refused.get(key, now - QUIET) < QUIET:
             continue
         if time.monotonic() >= end:
-            return Told(tuple(done), "the receiver is slow: the rest is posted by the next tick")
+            return SentAlerts(
+                tuple(done), "the receiver is slow: the rest is posted by the next tick"
+            )
         try:
             post(url, formed(document_of(message), config), ATTEMPTS)
         except UnreachableError as problem:
-            return Told(tuple(done), str(problem), is_heard=False)
+            return SentAlerts(tuple(done), str(problem), is_heard=False)
         except RefusedError as problem:  # this one only
             refused = str(problem)
             book.refused[key] = now
@@ -171,7 +173,7 @@ def tell(news: News, config: AlertsConfig, book: AlertBook) -> Told:
         known = sent(known, message)
         book.save(known)
         done.append(message)
-    return Told(tuple(done), refused)
+    return SentAlerts(tuple(done), refused)
 
 
 def _as_begun(mine: Group, recorded: Group | None) -> Group:

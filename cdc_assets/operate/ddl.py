@@ -97,7 +97,7 @@ class TableStatement:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DdlReading:
     """The result of one look.
 
     Attributes:
@@ -113,7 +113,7 @@ class Told:
     topics: tuple[str, ...] = ()
 
 
-def follow(services: Services, entries: Iterable[TableEntry], followed: Followed) -> Told:
+def follow(services: Services, entries: Iterable[TableEntry], followed: Followed) -> DdlReading:
     """Reads new statements, and describes their effects on each table.
 
     Args:
@@ -126,7 +126,7 @@ def follow(services: Services, entries: Iterable[TableEntry], followed: Followed
     """
     tables = _tables_by_topic(services, entries)
     if not tables:
-        return Told()
+        return DdlReading()
     marks = services.log.watermarks(tables)
     _look(services, tables, marks, followed)
     spans, expired = _spans(marks, followed)
@@ -154,7 +154,7 @@ def follow(services: Services, entries: Iterable[TableEntry], followed: Followed
         )
         for entry, ddl, changes in found
     )
-    return Told(statements, tuple(unreadable), expired, tuple(sorted(followed.next)))
+    return DdlReading(statements, tuple(unreadable), expired, tuple(sorted(followed.next)))
 
 
 def among_rows(

@@ -16,7 +16,7 @@ from cdc_assets.config.platform import AlertsConfig
 from cdc_assets.errors import CdcError, LoginRefusedError, TransientError
 from cdc_assets.operate.connectors import ConnectorView, Working
 from cdc_assets.operate.numbers import Numbers, SourceNumbers
-from cdc_assets.operate.parts import Asked
+from cdc_assets.operate.parts import PartAnswers
 from cdc_assets.operate.seen_states import Condition
 from cdc_assets.operate.states import stopped_words
 from cdc_assets.operate.status import TableStatus, quarantine_words
@@ -53,7 +53,7 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class Look:
+class MonitoredState:
     """All that is known at one moment.
 
     Attributes:
@@ -63,7 +63,7 @@ class Look:
     """
 
     numbers: Numbers
-    asked: Asked = field(default_factory=Asked)
+    asked: PartAnswers = field(default_factory=PartAnswers)
     checks: tuple[Checked, ...] = ()
 
     def findings(self, config: AlertsConfig) -> list[AlertFinding]:

@@ -25,7 +25,7 @@ from cdc_assets.databases.kinds import SourceCatalog, catalog_of
 from cdc_assets.errors import CdcError, ConfigError
 
 if TYPE_CHECKING:
-    from cdc_assets.operate.starting import Found
+    from cdc_assets.operate.starting import ClusterTopics
 
 
 TYPES: Final = ("sql", "rest", "glue", "hive")
@@ -134,7 +134,7 @@ def _write(output: Path, text: str) -> None:
         raise ConfigError(what, remedy="give --output FILE") from None
 
 
-def _found(brokers: str, said: dict[str, str], wanted: Sequence[str]) -> Found:
+def _found(brokers: str, said: dict[str, str], wanted: Sequence[str]) -> ClusterTopics:
     from pydantic import ValidationError
 
     from cdc_assets.operate.services import Services
@@ -171,7 +171,7 @@ def _dsns(databases: Sequence[str]) -> dict[str, str]:
 
 
 def _asked(
-    found: Found, wanted: Sequence[str], dsns: dict[str, str], *, is_asking: bool
+    found: ClusterTopics, wanted: Sequence[str], dsns: dict[str, str], *, is_asking: bool
 ) -> tuple[StarterSource, ...]:
     """Returns all sources, completed from their databases."""
     from cdc_assets.operate.init import asked, without_topics
@@ -200,7 +200,7 @@ def _require_loads(text: str, output: Path) -> None:
 
 
 def _document(
-    found: Found, sources: Sequence[StarterSource], output: Path, text: str | None
+    found: ClusterTopics, sources: Sequence[StarterSource], output: Path, text: str | None
 ) -> dict[str, object]:
     return {
         "output": str(output),
@@ -220,7 +220,9 @@ def _document(
     }  # fmt: skip
 
 
-def _tell(found: Found, sources: Sequence[StarterSource], output: Path, text: str | None) -> None:
+def _tell(
+    found: ClusterTopics, sources: Sequence[StarterSource], output: Path, text: str | None
+) -> None:
     for each in sources:
         click.echo(f"{each.name}: {len(each.tables)} tables as {each.format}", err=True)
         if each.unasked:
@@ -263,7 +265,7 @@ def asked(source: StarterSource) -> StarterSource:
 
 
 def without_topics(
-    found: Found, wanted: Sequence[str], dsns: Mapping[str, str]
+    found: ClusterTopics, wanted: Sequence[str], dsns: Mapping[str, str]
 ) -> tuple[StarterSource, ...]:
     """Returns named sources that have no topic yet; none unless exactly one database is given."""
     if len(dsns) != 1:

@@ -34,7 +34,7 @@ def jars(*, only_path: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
+class JarRequirements:
     """The requirements of a configuration.
 
     Attributes:
@@ -46,18 +46,18 @@ class Needed:
     is_in_s3: bool = False
 
 
-def needed_by(config: ReplicationConfig | None) -> Needed:
+def needed_by(config: ReplicationConfig | None) -> JarRequirements:
     """Returns the requirements of a configuration; with None, the drivers of all databases."""
     from cdc_assets.databases.kinds import KINDS
 
     if config is None:
-        return Needed(frozenset(each.driver.artifact for each in KINDS.values()))
+        return JarRequirements(frozenset(each.driver.artifact for each in KINDS.values()))
     databases = (each.database for each in config.sources.values())
     drivers = frozenset(KINDS[each.kind].driver.artifact for each in databases if each)
-    return Needed(drivers, config.lake.warehouse.startswith(_IN_S3))
+    return JarRequirements(drivers, config.lake.warehouse.startswith(_IN_S3))
 
 
-def packages(needed: Needed) -> tuple[str, ...]:
+def packages(needed: JarRequirements) -> tuple[str, ...]:
     """Returns Maven coordinates: the versions with which the tests run."""
     known = decode.artifacts(decode.SERVER_MANIFESTS["spark"])
     always = ("org.apache.iceberg:", "org.apache.spark:")
@@ -66,7 +66,7 @@ def packages(needed: Needed) -> tuple[str, ...]:
     return (*named, *in_s3)
 
 
-def told(needed: Needed) -> Iterator[str]:
+def told(needed: JarRequirements) -> Iterator[str]:
     """Yields the lines of the answer."""
     from cdc_assets.operate.assess.parts import EXTENSIONS, LEAST_SPARK
 
@@ -95,7 +95,7 @@ def _name(artifact: str) -> str:
     return artifact.rpartition(":")[0]
 
 
-def _needed() -> Needed:
+def _needed() -> JarRequirements:
     from cdc_assets.config import CONFIG_VARIABLE, DEFAULT_FILE, load_config
 
     is_there = CONFIG_VARIABLE in os.environ or Path(DEFAULT_FILE).exists()

@@ -48,7 +48,7 @@ class Away:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PartAnswers:
     """The parts that were asked, and those of them that are away."""
 
     parts: frozenset[PartKey] = frozenset()
@@ -73,7 +73,7 @@ class Parts:
 
     def ask(
         self, sources: Iterable[str], stored: LakeName | None, seconds: float = SECONDS
-    ) -> Asked:
+    ) -> PartAnswers:
         """Asks the parts that some tables need; one that does not answer in time is away.
 
         Args:
@@ -88,7 +88,7 @@ class Parts:
         end = time.monotonic() + seconds
         answers = {key: self._answer(key, end) for key in wanted}
         away = (Away(*key, problem) for key, problem in answers.items() if problem is not None)
-        return Asked(frozenset(wanted), tuple(away))
+        return PartAnswers(frozenset(wanted), tuple(away))
 
     def _answer(self, key: PartKey, end: float) -> CdcError | None:
         """Returns why a part is away; None if it has answered."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
-from cdc_assets.databases.catalog import Facts, numbered, told, with_number
+from cdc_assets.databases.catalog import ColumnFacts, numbered, told, with_number
 from cdc_assets.errors import CdcError
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
@@ -300,7 +300,7 @@ def _numbered(
     column: Column | UnmappedColumn,
     table: TableSchema,
     names: Sequence[str],
-    facts: Mapping[str, Facts],
+    facts: Mapping[str, ColumnFacts],
     *,
     tells_types: bool,
 ) -> Column | UnmappedColumn:
@@ -319,7 +319,7 @@ def _told(
     column: Column,
     table: TableSchema,
     names: Sequence[str],
-    facts: Mapping[str, Facts],
+    facts: Mapping[str, ColumnFacts],
     texts: Mapping[str, str | None],
     *,
     is_merged: bool,

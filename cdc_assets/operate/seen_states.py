@@ -35,7 +35,7 @@ class Condition(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenState:
     """A state in which a table was seen; ``since`` is None if it was first seen in this state."""
 
     condition: Condition
@@ -58,7 +58,7 @@ class StateBook:
         """Returns the book that belongs to a registry."""
         return cls(beside(registry_url, "states.json"))
 
-    def load(self) -> dict[TableName, Seen]:
+    def load(self) -> dict[TableName, SeenState]:
         """Returns the recorded states; none if the document is absent or invalid.
 
         Raises:
@@ -76,7 +76,7 @@ class StateBook:
         except (ValueError, TypeError, KeyError):
             return {}
 
-    def known(self) -> dict[TableName, Seen]:
+    def known(self) -> dict[TableName, SeenState]:
         """Returns what `load` does; none if the place does not answer, as only people ask."""
         try:
             return self.load()
@@ -104,18 +104,18 @@ class StateBook:
         return UnreachableError(what, where=self.url, remedy="check that the place is writable")
 
 
-def _after(before: Seen | None, condition: Condition, now: datetime) -> Seen:
+def _after(before: SeenState | None, condition: Condition, now: datetime) -> SeenState:
     if before is None:
-        return Seen(condition, None)
-    return before if before.condition is condition else Seen(condition, now)
+        return SeenState(condition, None)
+    return before if before.condition is condition else SeenState(condition, now)
 
 
-def _row(table: TableName, seen: Seen) -> list[Any]:
+def _row(table: TableName, seen: SeenState) -> list[Any]:
     since = seen.since.isoformat() if seen.since else None
     return [[table.source, table.schema, table.name], seen.condition.value, since]
 
 
-def _read(row: list[Any]) -> tuple[TableName, Seen]:
+def _read(row: list[Any]) -> tuple[TableName, SeenState]:
     table, condition, since = row
     at = datetime.fromisoformat(since) if since else None
-    return TableName(*table), Seen(Condition(condition), at)
+    return TableName(*table), SeenState(Condition(condition), at)

@@ -31,7 +31,7 @@ KINDS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ClusterTopics:
     """The contents of a cluster.
 
     Attributes:
@@ -57,7 +57,7 @@ def provisional(kafka: str, properties: Mapping[str, object]) -> ReplicationConf
     })  # fmt: skip
 
 
-def look_around(services: Services, wanted: Sequence[str]) -> Found:
+def look_around(services: Services, wanted: Sequence[str]) -> ClusterTopics:
     """Finds the topics that hold changes, their formats and their databases. Changes nothing.
 
     Args:
@@ -69,7 +69,7 @@ def look_around(services: Services, wanted: Sequence[str]) -> Found:
     """
     topics = [each for each in services.log.topics() if not each.startswith("_")]
     topics = [each for each in topics if not wanted or _prefix(each) in wanted]
-    look = _Look(services)
+    look = _TopicSampler(services)
     read = {name: look.changes(name, topics) for name in _names()}
     by_prefix: dict[str, list[str]] = defaultdict(list)
     for topic in {each for mine in read.values() for each in mine}:
@@ -79,11 +79,13 @@ def look_around(services: Services, wanted: Sequence[str]) -> Found:
         for prefix, mine in sorted(by_prefix.items())
     )
     changes = {topic for mine in by_prefix.values() for topic in mine}
-    return Found(sources, tuple(each for each in topics if each not in changes), look.unread)
+    return ClusterTopics(
+        sources, tuple(each for each in topics if each not in changes), look.unread
+    )
 
 
 @dataclass
-class _Look:
+class _TopicSampler:
     services: Services
     unread: dict[str, str] = field(default_factory=dict[str, str])
 

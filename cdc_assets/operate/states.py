@@ -9,12 +9,12 @@ from typing import Any
 from cdc_assets.changes.names import TableName
 from cdc_assets.desired import TableDirectives
 from cdc_assets.operate.failures import Failure
-from cdc_assets.operate.seen_states import Condition, Seen
+from cdc_assets.operate.seen_states import Condition, SeenState
 from cdc_assets.operate.survey import TableSurvey
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TableCondition:
     """A table's state.
 
     Attributes:
@@ -34,8 +34,8 @@ class Standing:
 
 
 def standing_of(
-    view: TableSurvey, now: datetime, within_seconds: float, seen: Seen | None = None
-) -> Standing:
+    view: TableSurvey, now: datetime, within_seconds: float, seen: SeenState | None = None
+) -> TableCondition:
     """Returns a table's state.
 
     Args:
@@ -48,7 +48,7 @@ def standing_of(
     since = _since(view, condition, within_seconds)
     if since is None and seen is not None and seen.condition is condition:
         since = seen.since
-    return Standing(condition, since, _why(view, condition, within_seconds))
+    return TableCondition(condition, since, _why(view, condition, within_seconds))
 
 
 def held_words(table: TableName, desired: TableDirectives) -> str:

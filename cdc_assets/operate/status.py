@@ -20,10 +20,10 @@ from cdc_assets.operate.completeness import Completeness, completeness, deliveri
 from cdc_assets.operate.connectors import ConnectorView
 from cdc_assets.operate.discovery import not_tables, replicated, why_no_tables
 from cdc_assets.operate.retained import Retained, retained
-from cdc_assets.operate.seen_states import Condition, Seen
+from cdc_assets.operate.seen_states import Condition, SeenState
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.slo import slo_reports, slo_target
-from cdc_assets.operate.states import Standing, standing_of
+from cdc_assets.operate.states import TableCondition, standing_of
 from cdc_assets.operate.survey import Survey, TableSurvey, survey
 from cdc_assets.registry import OtherTopic, TableEntry
 from cdc_assets.schema.silent import SilentChange
@@ -48,7 +48,7 @@ class TableStatus:
     connector: ConnectorView
     completeness: Completeness = field(default_factory=Completeness)
     retained: Retained | None = None
-    seen: Seen | None = None
+    seen: SeenState | None = None
 
     @property
     def valid_through(self) -> datetime | None:
@@ -66,7 +66,7 @@ class TableStatus:
         return self.survey.condition(self.at, self.target.within_seconds)
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> TableCondition:
         """The state, its beginning, and the reason."""
         return standing_of(self.survey, self.at, self.target.within_seconds, self.seen)
 

@@ -131,6 +131,20 @@ class AnyTables(NamedTables):
     every: Annotated[bool, Cli("--all")] = Field(default=False, description="All tables.")
 
 
+class AssessOptions(Options):
+    """The options of an assessment. It covers everything, unless a source or tables are given."""
+
+    source: str | None = Field(default=None, description="Only this source and its tables.")
+    tables: Annotated[list[str], Cli("--table")] = Field(
+        default=[],
+        description="Only this table, and its source: [source.][schema.]table. "
+        "May be given more than once.",
+    )
+    read_only: bool = Field(
+        default=False, description="Do not try whether files and tables can be written."
+    )
+
+
 def cli_of(field: FieldInfo) -> Cli:
     """Returns the form of a field on the command line."""
     return next((each for each in field.metadata if isinstance(each, Cli)), _PLAIN)

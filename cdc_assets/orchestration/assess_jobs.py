@@ -5,39 +5,32 @@
 from typing import Any, Final
 
 import dagster as dg
-from pydantic import Field
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError, message_of
 from cdc_assets.operate.assess.finding import Assessment, Verdict, worst
-from cdc_assets.orchestration.assessing import LISTED, Wanted, run_assess, verdicts, words_of
-from cdc_assets.orchestration.people import people_job
+from cdc_assets.operations.options import AssessOptions
+from cdc_assets.orchestration.assessing import LISTED, run_assess, verdicts, words_of
+from cdc_assets.orchestration.manual_jobs import manual_job
+from cdc_assets.orchestration.operation_jobs import config_of
 from cdc_assets.registry import Registry
 
 ASSESS: Final = "assess"
 """`cdc/mode` of these runs: a person started them, so housekeeping keeps them."""
 
 
-class AssessWish(dg.Config):
-    """What to assess: everything, unless tables or a source are named."""
-
-    tables: list[str] = Field(default=[], description="[source.][schema.]table, any number of them")
-    source: str | None = Field(default=None, description="a source with all of its tables")
-    read_only: bool = Field(default=False, description="do not try whether anything can be written")
-
-
 def assess_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
     """Returns the job that assesses as `cdc-assets assess` does."""
-    replication = config
+    replication, in_job = config, config_of(AssessOptions)
 
-    def assess_all_parts(context: dg.OpExecutionContext, config: AssessWish) -> None:
-        wanted = Wanted(config.source, tuple(config.tables))
+    def assess_all_parts(context: dg.OpExecutionContext, config: in_job) -> None:  # pyright: ignore[reportInvalidTypeForm]
+        options = AssessOptions.model_validate(config.model_dump())
 
         def say(part: str) -> None:
             context.log.info(f"looking at {part}")
 
         try:
-            entries, found = run_assess(replication, wanted, read_only=config.read_only, say=say)
+            entries, found = run_assess(replication, options, say)
         except CdcError as error:
             raise dg.Failure(message_of(error), allow_retries=False) from None
         for verdict in verdicts(replication, entries, found):
@@ -49,7 +42,7 @@ def assess_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
         "`cdc-assets assess` does: with Spark, rows, and a trial of writing. The check "
         "`assessed` of each table says what was found. Fails if the answer is NO."
     )
-    return people_job(config, "assess_tables", assess_all_parts, mode=ASSESS, about=about)
+    return manual_job(config, "assess_tables", assess_all_parts, mode=ASSESS, about=about)
 
 
 def _tell(context: dg.OpExecutionContext, found: Assessment) -> None:

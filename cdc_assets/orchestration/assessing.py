@@ -3,7 +3,6 @@
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
@@ -14,6 +13,7 @@ from cdc_assets.operate.assess.finding import Assessment, Finding, Verdict, wors
 from cdc_assets.operate.assess.look import Depth, assess
 from cdc_assets.operate.discovery import discover, find_table, replicated
 from cdc_assets.operate.services import Services
+from cdc_assets.operations.options import AssessOptions
 from cdc_assets.orchestration import checks
 from cdc_assets.orchestration.keys import CHECK_ASSESSED, named, steps_apart, table_key
 from cdc_assets.orchestration.resources import spark_resource
@@ -97,28 +97,15 @@ def words_of(each: Finding) -> str:
     return f"- **{each.verdict}**{where} {said} (`{each.name}`)"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a person wants assessed.
-
-    Attributes:
-        source: the only source; None for all.
-        tables: the only tables, with their sources; all of the source if none is named.
-    """
-
-    source: str | None = None
-    tables: tuple[str, ...] = ()
-
-
 def run_assess(
-    config: ReplicationConfig, wanted: Wanted, *, read_only: bool, say: Callable[[str], None]
+    config: ReplicationConfig, options: AssessOptions, say: Callable[[str], None]
 ) -> tuple[Sequence[TableEntry], Assessment]:
     """Assesses as the command does: everything, including Spark, rows and the warehouse.
 
     Args:
         config: the configuration.
-        wanted: the sources and tables.
-        read_only: whether to write nothing, not even a file or a table that is deleted again.
+        options: the sources and tables, and whether to write nothing, not even a file or a table
+            that is deleted again.
         say: receives messages about the progress.
 
     Returns:
@@ -128,19 +115,19 @@ def run_assess(
         ConfigError: if there is no such source.
         TerminalError: if there is no such table.
     """
-    if wanted.source is not None:
-        config.source(wanted.source)
+    if options.source is not None:
+        config.source(options.source)
     services = Services(config)
     there = replicated(config, _known(services))
-    entries = tuple(each for each in there if wanted.source in (None, each.table.source))
-    sources = [name for name in config.sources if wanted.source in (None, name)]
-    if wanted.tables:
+    entries = tuple(each for each in there if options.source in (None, each.table.source))
+    sources = [name for name in config.sources if options.source in (None, name)]
+    if options.tables:
         known = Registry.of(entries)
-        entries = tuple(dict.fromkeys(find_table(config, known, each) for each in wanted.tables))
+        entries = tuple(dict.fromkeys(find_table(config, known, each) for each in options.tables))
         sources = list(dict.fromkeys(each.table.source for each in entries))
     mine = [each for each in entries if each.table.source in sources]
     resource = spark_resource(config, requires_jar=False)  # a finding instead
-    depth = Depth(values=True, writes=not read_only, session=resource.session, say=say)
+    depth = Depth(values=True, writes=not options.read_only, session=resource.session, say=say)
     try:
         return mine, assess(services, sources, mine, depth)
     finally:

@@ -35,8 +35,8 @@ from cdc_assets.orchestration.sensors import (
     ddl_sensor,
     discover_sensor,
     maintain_sensor,
-    promise_sensor,
     replicate_sensor,
+    slo_sensor,
     watch_sensor,
 )
 from cdc_assets.orchestration.side_by_side import side_by_side
@@ -54,7 +54,7 @@ go through `cdc_assets.orchestration.keys.named`, and assets through `table_key`
 SENSORS: Final[Sequence[Make[dg.SensorDefinition]]] = (
     discover_sensor,
     replicate_sensor,
-    promise_sensor,
+    slo_sensor,
     ddl_sensor,
     maintain_sensor,
     alert_sensor,

@@ -25,11 +25,11 @@ from cdc_assets.operate.contiguity import Contiguity, outside
 from cdc_assets.operate.failures import Failure
 from cdc_assets.operate.retained import Retained, retained
 from cdc_assets.operate.schema_drift import Drift, drifts
-from cdc_assets.operate.seen_states import Seen
+from cdc_assets.operate.seen_states import SeenState
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.slo import slo_reports, slo_target
 from cdc_assets.operate.states import (
-    Standing,
+    TableCondition,
     held_words,
     seconds_text,
     standing_of,
@@ -250,10 +250,10 @@ class SloFacts:
     connector: ConnectorView
     completeness: Completeness
     retained: Retained = field(default_factory=Retained)
-    seen: Seen | None = None
+    seen: SeenState | None = None
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> TableCondition:
         """The table's state, its beginning, and the reason."""
         return standing_of(self.table, self.now, self.target.within_seconds, self.seen)
 
@@ -342,7 +342,7 @@ def _slo_words(facts: SloFacts) -> Iterator[str]:
     yield from _held_words(failure)
 
 
-def _state_metadata(standing: Standing) -> dict[str, Any]:
+def _state_metadata(standing: TableCondition) -> dict[str, Any]:
     since = standing.since
     return {
         "state": standing.condition.value,

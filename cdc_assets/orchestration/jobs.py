@@ -2,7 +2,7 @@
 
 A busy table has a run every few seconds, and Dagster keeps each run's events (about 200 KB
 with SQLite) until the run is deleted. Only runs that a sensor started are deleted, never
-those of people. The record of merged hours is kept, see `sensors.promise`.
+those of people. The record of merged hours is kept, see `sensors.slo`.
 What belongs to no run, or outlives it, is the matter of `cdc_assets.orchestration.event_log`.
 """
 

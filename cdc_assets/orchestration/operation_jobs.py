@@ -28,9 +28,9 @@ from cdc_assets.operations.running import Runner, Say
 from cdc_assets.operations.session import Host, SourceCheck
 from cdc_assets.orchestration.checks import ERROR
 from cdc_assets.orchestration.keys import table_key
+from cdc_assets.orchestration.manual_jobs import manual_job
 from cdc_assets.orchestration.matching import compared, verdict_of
 from cdc_assets.orchestration.other_runs import OtherRuns
-from cdc_assets.orchestration.people import people_job
 from cdc_assets.orchestration.resources import ReplicationSpark, spark_resource
 from cdc_assets.registry import Registry, TableEntry
 
@@ -52,7 +52,7 @@ def operation_job(
             _run_in_job(operation, context, replication, config.model_dump())
 
         body.__name__ = job.op
-        return people_job(replication, job.name, body, mode=job.mode, about=job.about)
+        return manual_job(replication, job.name, body, mode=job.mode, about=job.about)
 
     return make
 

@@ -32,8 +32,8 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.slo import SloWindow
 from cdc_assets.config import CONFIG_VARIABLE, ReplicationConfig
 from cdc_assets.lake.properties import Published
-from cdc_assets.orchestration.sensors.promise import promise_sensor
 from cdc_assets.orchestration.sensors.replicate import INTERVAL_SECONDS, replicate_sensor
+from cdc_assets.orchestration.sensors.slo import slo_sensor
 from cdc_assets.registry import RegistryFile, TableEntry
 from cdc_assets_tests.bench.figures import Figures
 from cdc_assets_tests.bench.world import World
@@ -101,7 +101,7 @@ class Idle:
 
     def checks(self, instance: dg.DagsterInstance) -> Iterator[Row]:
         """Ticks of the sensor `replication_slo`, the first of which reads all publishes."""
-        sensor = promise_sensor(self.config, RegistryFile(self.config.registry).load())
+        sensor = slo_sensor(self.config, RegistryFile(self.config.registry).load())
         cursor: str | None = None
 
         def tick() -> None:

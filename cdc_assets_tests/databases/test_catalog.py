@@ -46,8 +46,8 @@ def test_a_renewed_secret_in_a_file_is_used_by_the_next_connection(tmp_path):
 @pytest.mark.unit
 def test_tables_of_each_kind_answer_the_same_questions():
     tables: list[SourceTable] = [
-        mysql.CatalogTable((), ()),
-        postgres.CatalogTable((), (), postgres.ReplicaIdentity.FULL, ""),
+        mysql.MysqlTable((), ()),
+        postgres.PostgresTable((), (), postgres.ReplicaIdentity.FULL, ""),
     ]
     for table in tables:
         assert (table.names, table.root, table.partitions) == ((), None, ())

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.databases.catalog import Facts
+from cdc_assets.databases.catalog import ColumnFacts
 from cdc_assets.databases.mysql.catalog import read_tables
 from cdc_assets.databases.mysql.connection import Dsn, Tls, TlsMode, parse_dsn
 from cdc_assets.databases.mysql.rows import reader_options
-from cdc_assets.databases.mysql.table import BinlogSettings, CatalogTable
+from cdc_assets.databases.mysql.table import BinlogSettings, MysqlTable
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.errors import ConfigError, LoginRefusedError, TerminalError, UnreachableError
 from cdc_assets.schema.existing import implied
@@ -165,7 +165,7 @@ def test_a_server_whose_certificate_nobody_knows_is_refused(mariadb_dsn):
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_binlog_without_whole_rows_is_refused(settings, words):
-    table = CatalogTable((MysqlColumn("id", "int"),), ("id",), binlog=settings)
+    table = MysqlTable((MysqlColumn("id", "int"),), ("id",), binlog=settings)
     with pytest.raises(TerminalError, match=words):
         table.require_told(("id",), "table=x")
     elsewhere = replace(table, binlog=replace(settings, is_written=False))
@@ -264,22 +264,22 @@ def test_an_unreachable_database_is_named_without_its_password():
 
 
 FACTS = {
-    "five": ("int DEFAULT 5", Facts(existing="5")),
-    "quoted": ("varchar(9) DEFAULT 'it''s'", Facts(existing="it's")),
-    "backslash": (r"varchar(9) DEFAULT 'a\\b'", Facts(is_untold=True)),
-    "word": ("varchar(9) DEFAULT 'NULL'", Facts(existing="NULL")),
-    "nothing": ("varchar(9) DEFAULT NULL", Facts()),
-    "computed": ("varchar(36) DEFAULT (uuid())", Facts(is_untold=True)),
-    "stamped": ("timestamp(3) DEFAULT current_timestamp(3)", Facts(is_untold=True)),
-    "generated": ("int AS (1) STORED", Facts(is_untold=True)),
-    "small": ("float DEFAULT 0.25", Facts(existing="0.25")),
-    "exact": ("float DEFAULT 1.2345678", Facts(is_untold=True)),
-    "huge": ("double DEFAULT -1e300", Facts(existing="-1e300")),
-    "number": ("int NOT NULL", Facts(is_implied=True)),
-    "text": ("text NOT NULL", Facts(is_implied=True)),
-    "label": ("enum('b','a') NOT NULL", Facts(is_untold=True)),
-    "digits": ("decimal(12,2) NOT NULL", Facts(is_implied=True)),
-    "long_digits": ("decimal(45,2) NOT NULL", Facts(is_untold=True)),
+    "five": ("int DEFAULT 5", ColumnFacts(existing="5")),
+    "quoted": ("varchar(9) DEFAULT 'it''s'", ColumnFacts(existing="it's")),
+    "backslash": (r"varchar(9) DEFAULT 'a\\b'", ColumnFacts(is_untold=True)),
+    "word": ("varchar(9) DEFAULT 'NULL'", ColumnFacts(existing="NULL")),
+    "nothing": ("varchar(9) DEFAULT NULL", ColumnFacts()),
+    "computed": ("varchar(36) DEFAULT (uuid())", ColumnFacts(is_untold=True)),
+    "stamped": ("timestamp(3) DEFAULT current_timestamp(3)", ColumnFacts(is_untold=True)),
+    "generated": ("int AS (1) STORED", ColumnFacts(is_untold=True)),
+    "small": ("float DEFAULT 0.25", ColumnFacts(existing="0.25")),
+    "exact": ("float DEFAULT 1.2345678", ColumnFacts(is_untold=True)),
+    "huge": ("double DEFAULT -1e300", ColumnFacts(existing="-1e300")),
+    "number": ("int NOT NULL", ColumnFacts(is_implied=True)),
+    "text": ("text NOT NULL", ColumnFacts(is_implied=True)),
+    "label": ("enum('b','a') NOT NULL", ColumnFacts(is_untold=True)),
+    "digits": ("decimal(12,2) NOT NULL", ColumnFacts(is_implied=True)),
+    "long_digits": ("decimal(45,2) NOT NULL", ColumnFacts(is_untold=True)),
 }
 
 

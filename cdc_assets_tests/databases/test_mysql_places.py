@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cdc_assets.databases.mysql.server import Place, has_delivered, is_same_log, place_of
+from cdc_assets.databases.mysql.server import BinlogPosition, has_delivered, is_same_log, place_of
 
 pytestmark = pytest.mark.unit
 
-END = Place("binlog.000010", 900)
+END = BinlogPosition("binlog.000010", 900)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ END = Place("binlog.000010", 900)
 def test_only_what_lies_before_both_the_connector_and_the_end_counts(
     connector: str, until: str, end: str, is_done: bool
 ) -> None:
-    places = (Place.parse(each) for each in (connector, until, end))
+    places = (BinlogPosition.parse(each) for each in (connector, until, end))
     assert has_delivered(*places) is is_done
 
 
@@ -47,25 +47,25 @@ def test_only_what_lies_before_both_the_connector_and_the_end_counts(
 def test_a_log_is_the_connectors_if_it_counts_alike_up_to_its_place(
     connector: str, here: str, *, is_same: bool
 ) -> None:
-    assert is_same_log(Place("binlog.000001", 4, connector), here) is is_same
+    assert is_same_log(BinlogPosition("binlog.000001", 4, connector), here) is is_same
 
 
 def test_a_place_is_read_as_it_was_written() -> None:
-    assert Place.parse(str(END)) == END
-    assert Place.parse("binlog.000001:4") == Place("binlog.000001", 4)
+    assert BinlogPosition.parse(str(END)) == END
+    assert BinlogPosition.parse("binlog.000001:4") == BinlogPosition("binlog.000001", 4)
 
 
 @pytest.mark.parametrize(
     ("offset", "place"),
     [
-        ({"file": "b.1", "pos": 7, "gtids": "0-1-2"}, Place("b.1", 7, "0-1-2")),
-        ({"file": "b.1", "pos": 7}, Place("b.1", 7)),
+        ({"file": "b.1", "pos": 7, "gtids": "0-1-2"}, BinlogPosition("b.1", 7, "0-1-2")),
+        ({"file": "b.1", "pos": 7}, BinlogPosition("b.1", 7)),
         ({"file": "b.1", "pos": 7, "snapshot": True}, None),
         ({"file": "b.1", "pos": 7, "snapshot": "INITIAL"}, None),
         ({}, None),
     ],
 )
 def test_while_a_snapshot_is_taken_there_is_no_place(
-    offset: dict[str, object], place: Place | None
+    offset: dict[str, object], place: BinlogPosition | None
 ) -> None:
     assert place_of(offset) == place

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.databases.catalog import Facts
+from cdc_assets.databases.catalog import ColumnFacts
 from cdc_assets.databases.postgres.catalog import read_tables
 from cdc_assets.databases.postgres.table import ReplicaIdentity, RowIdentity
 from cdc_assets.errors import ConfigError, TerminalError, UnreachableError
@@ -455,9 +455,9 @@ def test_what_older_rows_have_is_told_exactly_or_not(postgres_dsn, schema):
         if name in GROWN
     }
     assert values == {name: value for name, (_, value) in GROWN.items()}
-    assert (found.facts["id"], found.facts["s"]) == (Facts(1), Facts(len(GROWN) + 3))
+    assert (found.facts["id"], found.facts["s"]) == (ColumnFacts(1), ColumnFacts(len(GROWN) + 3))
 
 
-def told(column: Column, facts: Facts) -> str | None:
+def told(column: Column, facts: ColumnFacts) -> str | None:
     assert facts.is_untold or facts.existing is not None
     return None if facts.existing is None else of_text(facts.existing, column).text

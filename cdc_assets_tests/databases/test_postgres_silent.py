@@ -10,7 +10,7 @@ import pytest
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.postgres.catalog import read_tables
-from cdc_assets.databases.postgres.table import CatalogTable, changes
+from cdc_assets.databases.postgres.table import PostgresTable, changes
 from cdc_assets.schema.silent import CatalogLook, SilentChange, SilentKind
 
 MADE = """
@@ -39,7 +39,7 @@ class Database:
         for each in statements:
             self.connection.execute(each.encode())
 
-    def table(self, name: str) -> CatalogTable:
+    def table(self, name: str) -> PostgresTable:
         table = TableName("s", self.schema, name)
         return read_tables(self.dsn, [table])[table]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cdc_assets.databases.postgres.columns import PostgresColumn, numeric_digits, toast_warning
-from cdc_assets.databases.postgres.table import CatalogTable, ReplicaIdentity
+from cdc_assets.databases.postgres.table import PostgresTable, ReplicaIdentity
 from cdc_assets.databases.postgres.types import describe_table, map_column, without_lost
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema import stand_ins
@@ -350,7 +350,7 @@ def test_arrays_that_lose_large_values_are_warned_of():
     ],
 )
 def test_bits_and_numbers_that_lose_large_values_are_warned_of(source, modes, field, is_lost):
-    table = CatalogTable((replace(source, may_be_toasted=True),), (), ReplicaIdentity.DEFAULT, "")
+    table = PostgresTable((replace(source, may_be_toasted=True),), (), ReplicaIdentity.DEFAULT, "")
     given = ConnectorModes(**modes)
     if field is None:
         found = table.described(given)
@@ -398,7 +398,7 @@ def test_arrays_have_a_placeholder_only_in_the_form_that_it_has(element, modes, 
     source = column(element, is_array=True, may_be_toasted=True)
     fields = [{"field": "c", "type": "array", "items": items, "optional": True}]
     told = describe_row({"type": "struct", "fields": fields}) if items else None
-    table = CatalogTable((source,), (), ReplicaIdentity.DEFAULT, "")
+    table = PostgresTable((source,), (), ReplicaIdentity.DEFAULT, "")
     given = ConnectorModes(**modes)
     found = table.corrected(told, ["c"], given) if told else table.described(given)
     assert [words in each for each in found.warnings] == ([] if words is None else [True])

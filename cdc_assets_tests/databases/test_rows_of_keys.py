@@ -3,7 +3,7 @@
 import pytest
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.databases.rows import Access, Found, table_of
+from cdc_assets.databases.rows import Access, SourceKeyRows, table_of
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.comparing import Compared, Comparison, Form
 from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
@@ -22,8 +22,8 @@ def test_rows_are_found_by_the_keys_that_were_asked_for_and_by_no_others():
         ("A", "A", "equal by the collation", "A", "'equal by the collation'"),
         ("b", "b", None, "b", None),
     ]
-    found = Found.of("0/10", rows, BOTH, [("a",), ("b",), ("c",)])
-    assert found == Found(
+    found = SourceKeyRows.of("0/10", rows, BOTH, [("a",), ("b",), ("c",)])
+    assert found == SourceKeyRows(
         "0/10",
         {("a",): ("a", "one"), ("b",): ("b", None)},
         {("a",): ("a", "'one'"), ("b",): ("b", None)},

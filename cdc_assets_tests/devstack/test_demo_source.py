@@ -11,7 +11,7 @@ from cdc_assets_devstack.stack import LocalStack
 from cdc_assets.config import load_config
 from cdc_assets.operate.assess.connector import Connector, Expected
 from cdc_assets.operate.assess.connector_rules import judge_connector
-from cdc_assets.operate.assess.finding import Place
+from cdc_assets.operate.assess.finding import Subject
 
 pytestmark = pytest.mark.unit
 
@@ -43,7 +43,9 @@ def test_its_checked_in_configuration_takes_what_its_connector_writes(tmp_path, 
 def test_no_value_stops_its_connector_or_becomes_null_unseen(tmp_path, server):
     shown = demo_source(server, LocalStack(StackLayout(tmp_path)))
     config = load_config(CHECKOUT / FILES[server]).source(shown.connector)
-    expected = Expected(Place("shop"), config.format, config.connector, config.database is not None)
+    expected = Expected(
+        Subject("shop"), config.format, config.connector, config.database is not None
+    )
     found = judge_connector(Connector(shown.connector, "", shown.settings), expected)
     stops = {"conversion_failures", "numbers_stop", "large_records_stop", "modes_differ"}
     assert not stops & {each.name for each in found}

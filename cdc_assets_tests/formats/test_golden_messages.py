@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import Row
 
 from cdc_assets.config import SourceConfig
-from cdc_assets.databases.mysql.table import CatalogTable
+from cdc_assets.databases.mysql.table import MysqlTable
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.registered import format_of
@@ -44,7 +44,7 @@ def of_file(file: Path) -> tuple[dict[str, Any], Format, list[Bytes], Table]:
     catalog = None
     if "catalog" in golden:
         columns = tuple(MysqlColumn(*each) for each in golden["catalog"].items())
-        catalog = CatalogTable(columns, tuple(golden["catalog_key"]))
+        catalog = MysqlTable(columns, tuple(golden["catalog_key"]))
     sampled = records[: golden.get("sampled")]
     table = table_of(fmt, sampled, key, catalog=catalog, columns=golden.get("columns"))
     return golden, fmt, records, table

@@ -13,7 +13,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import SourceConfig
-from cdc_assets.databases.mysql.table import CatalogTable
+from cdc_assets.databases.mysql.table import MysqlTable
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.registered import format_of
@@ -230,4 +230,4 @@ def test_a_table_without_a_key_is_refused() -> None:
 @pytest.mark.unit
 def test_no_catalog_tells_how_goldengate_writes_values() -> None:
     with pytest.raises(TerminalError, match="no types from a database's catalog"):
-        OGG.of_catalog(CatalogTable((), ()))
+        OGG.of_catalog(MysqlTable((), ()))

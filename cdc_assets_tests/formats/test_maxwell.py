@@ -12,8 +12,7 @@ import pytest
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate
-from cdc_assets.databases.postgres.table import CatalogTable as PostgresTable
-from cdc_assets.databases.postgres.table import ReplicaIdentity
+from cdc_assets.databases.postgres.table import PostgresTable, ReplicaIdentity
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.layout import Layout
 from cdc_assets.log.kinds import TopicKind

@@ -15,9 +15,9 @@ from typing import Any
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
-from cdc_assets.databases.catalog import Facts
+from cdc_assets.databases.catalog import ColumnFacts
 from cdc_assets.databases.postgres.columns import PostgresColumn
-from cdc_assets.databases.postgres.table import CatalogTable, ReplicaIdentity
+from cdc_assets.databases.postgres.table import PostgresTable, ReplicaIdentity
 from cdc_assets_tests.databases.postgres_columns import column as of_type
 from cdc_assets_tests.databases.postgres_columns import numeric
 from cdc_assets_tests.merge.events import event
@@ -157,7 +157,7 @@ class Source:
 
     scheme = Scheme.POSTGRES
 
-    def read(self, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
+    def read(self, tables: Iterable[TableName]) -> dict[TableName, PostgresTable]:
         """Its catalog; see `cdc_assets.databases.kinds.SourceCatalog`."""
         columns = tuple(
             replace(_in_catalog(each.kind), name=each.name, not_null=not each.optional)
@@ -165,15 +165,15 @@ class Source:
         )
         facts = {each.name: self._facts(each) for each in self.columns}
         key = tuple(each.name for each in self.columns if each.number == KEY)
-        table = CatalogTable(columns, key, ReplicaIdentity.FULL, "", facts=facts)
+        table = PostgresTable(columns, key, ReplicaIdentity.FULL, "", facts=facts)
         return dict.fromkeys(tables, table)
 
-    def _facts(self, column: SourceColumn) -> Facts:
+    def _facts(self, column: SourceColumn) -> ColumnFacts:
         if column.default is None:
-            return Facts(column.number)
+            return ColumnFacts(column.number)
         if column.number in self.forgotten:
-            return Facts(column.number, is_untold=True)
-        return Facts(column.number, str(column.default))
+            return ColumnFacts(column.number, is_untold=True)
+        return ColumnFacts(column.number, str(column.default))
 
     def message(self, sent: Sent, *, inline: bool) -> Message:
         """As Debezium writes it, each column by the name and type of the record's form."""

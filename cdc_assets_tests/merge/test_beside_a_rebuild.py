@@ -14,14 +14,12 @@ from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.desired import Directive, DirectiveNote
 from cdc_assets.errors import TerminalError, TransientError
 from cdc_assets.lake.carried import Carried
-from cdc_assets.merge.attempt import Attempts
 from cdc_assets.merge.verifying import putting
 from cdc_assets.merge.verifying.putting import Putting, require_compared
-from cdc_assets.merge.verifying.repair import Repair, generation_of
-from cdc_assets.merge.verifying.repair import Wanted as WantedRow
+from cdc_assets.merge.verifying.repair import Repair, RowRepair, generation_of
 from cdc_assets.merge.verifying.report import ComparisonReport
 from cdc_assets.merge.verifying.verification import Verification
-from cdc_assets.operate.services import Services, utc_now
+from cdc_assets.operate.services import Services
 from cdc_assets.operations import verify
 from cdc_assets.operations.lease import Lease
 from cdc_assets.operations.maintain import no_session
@@ -145,7 +143,7 @@ def test_nothing_is_put_right_in_another_table_than_was_compared() -> None:
     all_read = Comparison((ID,), (ID,), (), is_keyed=True)
     lakes = SimpleNamespace(planner=planner)
     of: Any = SimpleNamespace(lakes=lakes, entry=None, comparison=all_read, run_id="r", way=way)
-    wanted = WantedRow(cast("Any", SimpleNamespace(kind=None)), "AA")
+    wanted = RowRepair(cast("Any", SimpleNamespace(kind=None)), "AA")
     repair = Repair(of, generation_of(plan_of("id", generation=1)))
     with pytest.raises(TransientError, match="a rebuild was swapped in"):
         repair.apply([wanted])
@@ -170,8 +168,9 @@ def test_neither_begins_while_a_rebuild_is_under_way(
     entry = entry_of("orders", config)
     monkeypatch.setattr(Verification, "_plan", lambda *_, **__: plan_of("id"))
     session: Any = lambda: pytest.fail("a session was asked for")  # noqa: E731
+    attempts = session_of(config, entry, session).attempts
     with pytest.raises(TerminalError, match="being rebuilt"):
-        Verification(Attempts.opened(config, session, utc_now), "r", way=way).of(entry, repair=True)
+        Verification(attempts, "r", way=way).of(entry, repair=True)
     with pytest.raises(TerminalError, match="being rebuilt"):
         SparkResnapshot(session_of(config, entry, session)).read(None, lambda _: None)
 

@@ -11,7 +11,7 @@ from cdc_assets.lake.side import side_of
 from cdc_assets.operate.seen_states import Condition
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import read_status
-from cdc_assets.orchestration.sensors import promise_sensor
+from cdc_assets.orchestration.sensors import slo_sensor
 from cdc_assets.registry import Registry
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.merge.one_table import Make
@@ -46,7 +46,7 @@ def begun(pipeline: Make, shops: list[Shop]) -> Make:
 
 def look(shop: Shop) -> list[str]:
     """What a tick of the sensor says of the table, beside its checks."""
-    sensor = promise_sensor(shop.made.config, Registry.of(shop.entries().values()))
+    sensor = slo_sensor(shop.made.config, Registry.of(shop.entries().values()))
     with dg.DagsterInstance.ephemeral() as instance:
         result = sensor(dg.build_sensor_context(instance=instance))
     assert isinstance(result, dg.SensorResult)

@@ -9,8 +9,8 @@ import pytest
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
-from cdc_assets.databases.catalog import Facts
-from cdc_assets.databases.postgres.table import CatalogTable, ReplicaIdentity
+from cdc_assets.databases.catalog import ColumnFacts
+from cdc_assets.databases.postgres.table import PostgresTable, ReplicaIdentity
 from cdc_assets.databases.postgres.types import PostgresColumn
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.merge.events import event
@@ -32,10 +32,10 @@ class Catalog:
     scheme = Scheme.POSTGRES
     names: tuple[str, ...] = ("a", "b", "c")
 
-    def read(self, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
+    def read(self, tables: Iterable[TableName]) -> dict[TableName, PostgresTable]:
         columns = tuple(PostgresColumn(name, "int4", "integer") for name in self.names)
-        facts = {name: Facts(number) for number, name in enumerate(self.names, start=1)}
-        made = CatalogTable(columns, (), ReplicaIdentity.FULL, "", facts=facts)
+        facts = {name: ColumnFacts(number) for number, name in enumerate(self.names, start=1)}
+        made = PostgresTable(columns, (), ReplicaIdentity.FULL, "", facts=facts)
         return dict.fromkeys(tables, made)
 
 

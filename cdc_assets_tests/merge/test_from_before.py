@@ -9,8 +9,8 @@ import pytest
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
-from cdc_assets.databases.catalog import Facts
-from cdc_assets.databases.postgres.table import CatalogTable, ReplicaIdentity
+from cdc_assets.databases.catalog import ColumnFacts
+from cdc_assets.databases.postgres.table import PostgresTable, ReplicaIdentity
 from cdc_assets.databases.postgres.types import PostgresColumn
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.merge.inline import change
@@ -33,10 +33,10 @@ class Catalog:
 
     scheme = Scheme.POSTGRES
 
-    def read(self, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
+    def read(self, tables: Iterable[TableName]) -> dict[TableName, PostgresTable]:
         columns = tuple(PostgresColumn(name, *types) for name, types in TYPES.items())
-        facts = {name: Facts(number) for name, number in zip(TYPES, (1, 2, 4), strict=True)}
-        made = CatalogTable(columns, ("id",), ReplicaIdentity.DEFAULT, "", facts=facts)
+        facts = {name: ColumnFacts(number) for name, number in zip(TYPES, (1, 2, 4), strict=True)}
+        made = PostgresTable(columns, ("id",), ReplicaIdentity.DEFAULT, "", facts=facts)
         return dict.fromkeys(tables, made)
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from cdc_assets.changes.names import LakeName, TableName
-from cdc_assets.databases.postgres.table import CatalogTable, ReplicaIdentity
+from cdc_assets.databases.postgres.table import PostgresTable, ReplicaIdentity
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.sample import Sample
 from cdc_assets.merge.intake.replicable import keyed, require_in_one_partition
@@ -23,7 +23,7 @@ ENTRY = TableEntry(
     TableName("s", "public", "users"), "s.public.users", LakeName("l", "users"),
     datetime(2026, 1, 1, tzinfo=UTC),
 )  # fmt: skip
-BY_ID = CatalogTable((), ("id",), ReplicaIdentity.DEFAULT, "")
+BY_ID = PostgresTable((), ("id",), ReplicaIdentity.DEFAULT, "")
 FULL = replace(BY_ID, replica_identity=ReplicaIdentity.FULL)
 BY_INDEX = replace(BY_ID, replica_identity=ReplicaIdentity.INDEX, identity_key=("email",))
 KEYLESS = replace(BY_ID, primary_key=())
@@ -63,7 +63,7 @@ def sample(*key: str, with_schema: bool = False) -> Sample:
          "nothing"],
 )  # fmt: skip
 def test_the_primary_key_of_the_catalog_is_the_tables(
-    table: CatalogTable | None, key: tuple[str, ...], wanted: tuple[str, ...]
+    table: PostgresTable | None, key: tuple[str, ...], wanted: tuple[str, ...]
 ) -> None:
     assert keyed(ENTRY, described(), sample(*key), table).key == wanted
 

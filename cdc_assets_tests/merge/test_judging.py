@@ -7,10 +7,10 @@ import hashlib
 import pytest
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.databases.rows import Found
+from cdc_assets.databases.rows import SourceKeyRows
 from cdc_assets.lake.carried import Carried
-from cdc_assets.merge.verifying.judging import Difference, Kind, judge
-from cdc_assets.merge.verifying.lake_rows import LakeRow, Look
+from cdc_assets.merge.verifying.judging import Difference, DifferenceKind, judge
+from cdc_assets.merge.verifying.lake_rows import LakeKeyRows, LakeRow
 from cdc_assets.merge.verifying.report import ComparisonReport
 from cdc_assets.schema.comparing import Compared, Comparison, Form, Uncompared
 from cdc_assets.schema.types import Column, Primitive, Wire
@@ -31,14 +31,14 @@ def digest(text: str) -> str:
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
-def look(*rows: LakeRow, deleted: str = "", carried: Carried | None = None) -> Look:
+def look(*rows: LakeRow, deleted: str = "", carried: Carried | None = None) -> LakeKeyRows:
     deletes = {KEY: deleted} if deleted else {}
-    return Look({KEY: rows} if rows else {}, deletes, carried or Carried())
+    return LakeKeyRows({KEY: rows} if rows else {}, deletes, carried or Carried())
 
 
-def source(note: str | None = "", *, exists: bool = True) -> Found:
+def source(note: str | None = "", *, exists: bool = True) -> SourceKeyRows:
     texts = {KEY: ("7", note)} if exists else {}
-    return Found("0/1", texts, texts)
+    return SourceKeyRows("0/1", texts, texts)
 
 
 @pytest.mark.parametrize(
@@ -46,18 +46,21 @@ def source(note: str | None = "", *, exists: bool = True) -> Found:
     [
         (look(row("a")), source("a"), None, ()),
         (look(row(None)), source(None), None, ()),
-        (look(row("a")), source("b"), Kind.DIFFERENT, ("note",)),
-        (look(row("")), source(None), Kind.DIFFERENT, ("note",)),
-        (look(), source("a"), Kind.MISSING, ()),
-        (look(row("a", is_deleted=True)), source("a"), Kind.MISSING, ()),
-        (look(row("a")), source(exists=False), Kind.ONLY_IN_LAKE, ()),
+        (look(row("a")), source("b"), DifferenceKind.DIFFERENT, ("note",)),
+        (look(row("")), source(None), DifferenceKind.DIFFERENT, ("note",)),
+        (look(), source("a"), DifferenceKind.MISSING, ()),
+        (look(row("a", is_deleted=True)), source("a"), DifferenceKind.MISSING, ()),
+        (look(row("a")), source(exists=False), DifferenceKind.ONLY_IN_LAKE, ()),
         (look(row("a", is_deleted=True)), source(exists=False), None, ()),
-        (look(row("a"), row("a")), source("a"), Kind.TWICE, ()),
+        (look(row("a"), row("a")), source("a"), DifferenceKind.TWICE, ()),
         (look(), source(exists=False), None, ()),
     ],
 )
 def test_what_differs_is_told_by_kind(
-    lake: Look, database: Found, kind: Kind | None, columns: tuple[str, ...]
+    lake: LakeKeyRows,
+    database: SourceKeyRows,
+    kind: DifferenceKind | None,
+    columns: tuple[str, ...],
 ) -> None:
     judged = judge([KEY], lake, database, lake, BOTH)
     found = [(each.kind, each.columns) for each in judged.differences]
@@ -77,7 +80,9 @@ def test_what_differs_is_told_by_kind(
         (look(row("a")), look(row("a"), carried=Carried(generation=1))),  # built anew
     ],
 )
-def test_a_key_that_was_merged_meanwhile_says_nothing(before: Look, after: Look) -> None:
+def test_a_key_that_was_merged_meanwhile_says_nothing(
+    before: LakeKeyRows, after: LakeKeyRows
+) -> None:
     judged = judge([KEY], before, source("b"), after, BOTH)
     assert (judged.differences, judged.changing) == ((), (KEY,))
     naive = judge([KEY], after, source("b"), after, BOTH)  # without the look before
@@ -85,7 +90,7 @@ def test_a_key_that_was_merged_meanwhile_says_nothing(before: Look, after: Look)
 
 
 def test_a_report_counts_what_it_does_not_name_and_never_passes_over_what_was_not_judged() -> None:
-    one = Difference(KEY, Kind.DIFFERENT, ("note",), None, ("7", "secret"))
+    one = Difference(KEY, DifferenceKind.DIFFERENT, ("note",), None, ("7", "secret"))
     left_out = (Uncompared("mood", "why not"),)
     table = TableName("s", "p", "t")
     report = ComparisonReport(

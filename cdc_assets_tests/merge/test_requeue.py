@@ -9,7 +9,7 @@ import pytest
 
 from cdc_assets.changes.missing import Missing
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
-from cdc_assets.merge.plan.quarantine_replay import QuarantinedRecord, Requeue, count_held
+from cdc_assets.merge.plan.quarantine_replay import QuarantineKey, Requeue, count_held
 
 pytestmark = pytest.mark.unit
 
@@ -29,13 +29,13 @@ def at(offset: int, topic: str = "t", partition: int = 0) -> Coordinate:
 
 
 KEPT = (
-    QuarantinedRecord(at(1), "now"),
-    QuarantinedRecord(at(2), ""),
-    QuarantinedRecord(at(2), "former"),
-    QuarantinedRecord(at(3), "now"),
-    QuarantinedRecord(at(7), "now"),
-    QuarantinedRecord(at(9, partition=1), "now"),
-    QuarantinedRecord(at(1, "other"), "now"),
+    QuarantineKey(at(1), "now"),
+    QuarantineKey(at(2), ""),
+    QuarantineKey(at(2), "former"),
+    QuarantineKey(at(3), "now"),
+    QuarantineKey(at(7), "now"),
+    QuarantineKey(at(9, partition=1), "now"),
+    QuarantineKey(at(1, "other"), "now"),
 )
 
 

@@ -13,7 +13,7 @@ from cdc_assets.changes.offsets import Coordinate, OffsetVector
 from cdc_assets.merge.attempt import from_quarantine
 from cdc_assets.merge.attempt.from_quarantine import FromQuarantine
 from cdc_assets.merge.plan.outcome import NothingNew
-from cdc_assets.merge.plan.quarantine_replay import QuarantinedRecord, Requeue
+from cdc_assets.merge.plan.quarantine_replay import QuarantineKey, Requeue
 from cdc_assets.merge.plan.request import Quarantined
 
 pytestmark = pytest.mark.unit
@@ -46,8 +46,8 @@ class World:
         self.looked()
         return SimpleNamespace(plan=plan)
 
-    def read(self, *_: object) -> Sequence[QuarantinedRecord]:
-        kept = [QuarantinedRecord(at(each), "now") for each in self.kept]
+    def read(self, *_: object) -> Sequence[QuarantineKey]:
+        kept = [QuarantineKey(at(each), "now") for each in self.kept]
         self.looked()
         return kept
 

@@ -19,7 +19,7 @@ from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.upkeep import Upkeep
 from cdc_assets.operate.services import Services
 from cdc_assets.operations.rewind.goal import Goal
-from cdc_assets.operations.rewind.history import Standing, read_history
+from cdc_assets.operations.rewind.history import Reachability, read_history
 from cdc_assets.operations.rewind.operation import HISTORY, REWIND
 from cdc_assets.operations.rewind.table_rewind import RewindPlan, TableRewind
 from cdc_assets.orchestration.keys import TAG_HAND_OVER, TAG_MODE, TAG_TABLE, TAIL, table_key
@@ -310,7 +310,7 @@ def test_what_the_log_has_lost_bars_the_way(pipeline: Make) -> None:
     found = [(each.standing, each.why) for each in lines]
     gone = "the log no longer holds 0:[1,2)"
     assert found == [
-        (Standing.CURRENT, ""), (Standing.REACHABLE, ""), (Standing.BARRED, gone),
+        (Reachability.CURRENT, ""), (Reachability.REACHABLE, ""), (Reachability.BARRED, gone),
     ]  # fmt: skip
     with pytest.raises(TerminalError, match=r"no longer holds 0:\[1,2\)"):
         back(table, lines[-1].snapshot)

@@ -10,7 +10,7 @@ import pytest
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
-from cdc_assets.databases.mysql.table import CatalogTable, ForeignKey, cascades
+from cdc_assets.databases.mysql.table import ForeignKey, MysqlTable, cascades
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.errors import SilentChangeError
 from cdc_assets.lake.at_source import AtSource
@@ -36,10 +36,10 @@ class Catalog:
     unsent: list[SilentChange] = field(default_factory=list)
     declared: str = "bigint"
 
-    def read(self, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
+    def read(self, tables: Iterable[TableName]) -> dict[TableName, MysqlTable]:
         columns = tuple(MysqlColumn(name, "bigint") for name in ("id", "n"))
         look = CatalogLook({"n": ("n", self.declared, "", "")})
-        made = CatalogTable(columns, ("id",), look=look, unsent=tuple(self.unsent))
+        made = MysqlTable(columns, ("id",), look=look, unsent=tuple(self.unsent))
         return dict.fromkeys(tables, made)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
-from cdc_assets.databases.mysql.table import BinlogSettings, CatalogTable
+from cdc_assets.databases.mysql.table import BinlogSettings, MysqlTable
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.errors import RejectedRecordError, TerminalError, UnreachableError
 from cdc_assets_tests.merge.inline import change
@@ -32,15 +32,15 @@ class Catalog:
 
     scheme = Scheme.BINLOG
 
-    def read(self, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
+    def read(self, tables: Iterable[TableName]) -> dict[TableName, MysqlTable]:
         columns = tuple(MysqlColumn(name, "bigint unsigned") for name in ("id", "n"))
-        return {each: CatalogTable(columns, ("id",)) for each in tables}
+        return {each: MysqlTable(columns, ("id",)) for each in tables}
 
 
 class Compressing(Catalog):
     """Of a server that compresses transactions since, which it did not when the table was made."""
 
-    def read(self, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
+    def read(self, tables: Iterable[TableName]) -> dict[TableName, MysqlTable]:
         settings = BinlogSettings(compression="on")
         return {name: replace(each, binlog=settings) for name, each in super().read(tables).items()}
 
@@ -50,7 +50,7 @@ class Silent(Catalog):
 
     asked = 0
 
-    def read(self, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
+    def read(self, tables: Iterable[TableName]) -> dict[TableName, MysqlTable]:
         self.asked += 1
         what = "the database does not answer"
         raise UnreachableError(what, where="database 127.0.0.1:1/shop")

@@ -18,12 +18,12 @@ from cdc_assets.config.platform import AlertsConfig
 from cdc_assets.databases.postgres.server import Slot
 from cdc_assets.desired import DirectiveNote, TableDirectives
 from cdc_assets.errors import LoginRefusedError, TerminalError, UnreachableError
-from cdc_assets.operate.alerts import AlertBook, News, Told, tell
+from cdc_assets.operate.alerts import AlertBook, News, SentAlerts, tell
 from cdc_assets.operate.connectors import ConnectorView, Working
 from cdc_assets.operate.failures import Failure, FailureKind
-from cdc_assets.operate.findings import Look
+from cdc_assets.operate.findings import MonitoredState
 from cdc_assets.operate.numbers import Numbers, SourceNumbers, SourceSlots
-from cdc_assets.operate.parts import Asked, Away
+from cdc_assets.operate.parts import Away, PartAnswers
 from cdc_assets.operate.retained import Retained
 from cdc_assets.operate.status import TableStatus
 from cdc_assets.orchestration.sensors import watch_sensor
@@ -47,13 +47,15 @@ FAILED = Failure(NOW, FailureKind.TERMINAL, "the log no longer holds offsets <0:
 AWAY = Failure(NOW, FailureKind.TRANSIENT, "Spark is away")
 
 
-def numbers(*tables: TableStatus, slots: SourceSlots | None = None, minutes: float = 0) -> Look:
+def numbers(
+    *tables: TableStatus, slots: SourceSlots | None = None, minutes: float = 0
+) -> MonitoredState:
     at = NOW + timedelta(minutes=minutes)
     status = replace(status_of(*tables), at=at)
-    return Look(Numbers(status, (SourceNumbers("shop", (), slots),), 0.1))
+    return MonitoredState(Numbers(status, (SourceNumbers("shop", (), slots),), 0.1))
 
 
-def told_of(look: Look, config: AlertsConfig, book: AlertBook) -> Told:
+def told_of(look: MonitoredState, config: AlertsConfig, book: AlertBook) -> SentAlerts:
     news = News(look.findings(config), look.judges, look.numbers.status.at)
     return tell(news, config, book)
 
@@ -74,7 +76,7 @@ def with_failure(table: TableStatus, failure: Failure) -> TableStatus:
     return replace(table, survey=replace(table.survey, failure=failure))
 
 
-def kinds(found: Look) -> list[tuple[str, str]]:
+def kinds(found: MonitoredState) -> list[tuple[str, str]]:
     return [(each.kind.value, each.member) for each in found.findings(CONFIG)]
 
 
@@ -199,7 +201,7 @@ def test_a_part_that_does_not_answer_is_told_with_its_remedy_and_hides_no_table(
     well: TableStatus,
 ) -> None:
     status = replace(status_of(with_failure(well, FAILED)), problems=(KAFKA,), is_whole=False)
-    look = Look(Numbers(status, (), 0.1))
+    look = MonitoredState(Numbers(status, (), 0.1))
     table, part = look.findings(CONFIG)
     assert (table.kind, table.after) == (AlertKind.TABLE_FAILED, timedelta())
     assert (part.kind, part.member) == (AlertKind.PART_AWAY, "kafka:9092")
@@ -220,7 +222,7 @@ def test_what_needs_a_person_before_anything_can_be_looked_at_is_told_at_once(
     well: TableStatus,
 ) -> None:
     refused = TerminalError("Kafka refused access", where="kafka:9092", remedy="allow Describe")
-    look = Look(Numbers(replace(status_of(well), problems=(refused,)), (), 0.1))
+    look = MonitoredState(Numbers(replace(status_of(well), problems=(refused,)), (), 0.1))
     (found,) = look.findings(CONFIG)
     assert (found.kind, found.after) == (AlertKind.CANNOT_LOOK, timedelta())
     assert "allow Describe" in found.words
@@ -244,12 +246,12 @@ def test_a_refused_login_is_told_at_once_and_silence_after_it_is_no_recovery(
     well: TableStatus,
 ) -> None:
     refused = LoginRefusedError("Kafka refused the login", where="kafka:9092", remedy="renew it")
-    look = Look(Numbers(replace(status_of(well), problems=(refused,)), (), 0.1))
+    look = MonitoredState(Numbers(replace(status_of(well), problems=(refused,)), (), 0.1))
     (found,) = look.findings(CONFIG)
     assert (found.kind, found.member, found.after) == (
         AlertKind.LOGIN_REFUSED, "kafka:9092", timedelta(),
     )  # fmt: skip
-    silent = Look(Numbers(replace(status_of(well), problems=(KAFKA,)), (), 0.1))
+    silent = MonitoredState(Numbers(replace(status_of(well), problems=(KAFKA,)), (), 0.1))
     assert not silent.judges(AlertKind.LOGIN_REFUSED, "all sources", "kafka:9092")
     assert look.judges(AlertKind.PART_AWAY, "all sources", "kafka:9092"), "it answers"
     assert numbers(well).judges(AlertKind.LOGIN_REFUSED, "all sources", "kafka:9092")
@@ -257,12 +259,14 @@ def test_a_refused_login_is_told_at_once_and_silence_after_it_is_no_recovery(
 
 def test_a_part_that_was_not_asked_this_time_is_not_judged(well: TableStatus) -> None:
     part = ("shop", "source database")
-    away = Asked(frozenset({part}), (Away(*part, KAFKA),))
+    away = PartAnswers(frozenset({part}), (Away(*part, KAFKA),))
     look = replace(numbers(well), asked=away)
     assert [(each.kind, each.source, each.member) for each in look.findings(CONFIG)] == [
         (AlertKind.PART_AWAY, *part)
     ]
-    assert replace(numbers(well), asked=Asked(frozenset({part}))).judges(AlertKind.PART_AWAY, *part)
+    assert replace(numbers(well), asked=PartAnswers(frozenset({part}))).judges(
+        AlertKind.PART_AWAY, *part
+    )
     assert not numbers(well).judges(AlertKind.PART_AWAY, *part)
 
 
@@ -310,7 +314,7 @@ def test_a_receiver_that_is_down_gets_it_later(
     assert SECRET_PART not in told.problem
     receiver.is_down = False
     assert len(told_of(numbers(broken, minutes=1), CONFIG, book(tmp_path)).sent) == 1
-    assert told_of(numbers(broken, minutes=2), CONFIG, book(tmp_path)) == Told(())
+    assert told_of(numbers(broken, minutes=2), CONFIG, book(tmp_path)) == SentAlerts(())
 
 
 def test_slack_reads_its_own_form(tmp_path: Path, well: TableStatus, receiver: Receiver) -> None:

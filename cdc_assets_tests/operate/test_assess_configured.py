@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from cdc_assets.config.assess import FINDINGS
-from cdc_assets.operate.assess.finding import Place, Verdict
+from cdc_assets.operate.assess.finding import Subject, Verdict
 from cdc_assets.operate.assess.look import judge_configured
 
 pytestmark = pytest.mark.unit
 
-AT = Place("shop")
+AT = Subject("shop")
 
 
 def test_names_of_tables_are_no_finding() -> None:

@@ -18,15 +18,12 @@ from cdc_assets.config.assess import FINDINGS
 from cdc_assets.config.column import ColumnOverrides
 from cdc_assets.config.connector import ConnectorConfig
 from cdc_assets.config.table import TableOverrides
-from cdc_assets.databases.mysql.server import Server as BinlogServer
-from cdc_assets.databases.mysql.server import grants_of
-from cdc_assets.databases.mysql.table import BinlogSettings, ForeignKey, cascades
-from cdc_assets.databases.mysql.table import CatalogTable as MysqlTable
+from cdc_assets.databases.mysql.server import BinlogServer, grants_of
+from cdc_assets.databases.mysql.table import BinlogSettings, ForeignKey, MysqlTable, cascades
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.databases.postgres.columns import PostgresColumn
-from cdc_assets.databases.postgres.server import Odd, Published, Server, Slot
-from cdc_assets.databases.postgres.table import CatalogTable as PostgresTable
-from cdc_assets.databases.postgres.table import ReplicaIdentity, RowIdentity
+from cdc_assets.databases.postgres.server import Odd, PostgresServer, PublishedOperations, Slot
+from cdc_assets.databases.postgres.table import PostgresTable, ReplicaIdentity, RowIdentity
 from cdc_assets.databases.rows import Driver
 from cdc_assets.decode import JarMatch
 from cdc_assets.log.settings import settings_of
@@ -49,12 +46,12 @@ from cdc_assets.operate.assess.database import (
 from cdc_assets.operate.assess.finding import (
     Assessment,
     Finding,
-    Place,
+    Subject,
     Verdict,
     accepted,
     ordered,
 )
-from cdc_assets.operate.assess.parts import EXTENSIONS, Needed, SparkFacts, judge_spark
+from cdc_assets.operate.assess.parts import EXTENSIONS, SparkFacts, SparkRequirements, judge_spark
 from cdc_assets.operate.assess.tables import Table, judge_table
 from cdc_assets.operate.assess.topics import Topic, judge_topic
 from cdc_assets.schema.modes import ConnectorModes
@@ -62,8 +59,8 @@ from cdc_assets.schema.silent import OnSilent, SilentKind, SilentPolicy
 
 pytestmark = pytest.mark.unit
 
-SOURCE = Place("shop")
-TABLE = Place("shop", TableName("shop", "public", "orders"))
+SOURCE = Subject("shop")
+TABLE = Subject("shop", TableName("shop", "public", "orders"))
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 POSTGRES = {
@@ -335,11 +332,11 @@ def test_modes_of_a_newer_connector_leave_the_configured_ones() -> None:
     assert configured_as(connector, ConnectorConfig()) == ConnectorConfig()
 
 
-SERVER = Server(
+SERVER = PostgresServer(
     wal_level="logical",
     keep_bytes=10 << 30,
     slots={"cdc_shop": Slot("cdc_shop", True, 1 << 20, 0, "reserved", None)},
-    publications={"cdc": Published("cdc")},
+    publications={"cdc": PublishedOperations("cdc")},
 )
 
 
@@ -347,7 +344,7 @@ def slots(**changed: object) -> dict[str, Slot]:
     return {"cdc_shop": replace(SERVER.slots["cdc_shop"], **changed)}
 
 
-def on_server(server: Server) -> dict[str, Verdict]:
+def on_server(server: PostgresServer) -> dict[str, Verdict]:
     return verdicts(judge_postgres(SOURCE, server, [Connector("shop", "", POSTGRES)], None))
 
 
@@ -370,9 +367,13 @@ def test_a_server_as_it_is_documented_has_no_finding() -> None:
             "PARTIAL",
         ),
         ({"publications": {}}, "publication_missing", "NO"),
-        ({"publications": {"cdc": Published("cdc", delete=False)}}, "publication_operations", "NO"),
         (
-            {"publications": {"cdc": Published("cdc", truncate=False)}},
+            {"publications": {"cdc": PublishedOperations("cdc", delete=False)}},
+            "publication_operations",
+            "NO",
+        ),
+        (
+            {"publications": {"cdc": PublishedOperations("cdc", truncate=False)}},
             "publication_operations",
             "PARTIAL",
         ),
@@ -754,7 +755,7 @@ SPARK = SparkFacts(
     iceberg="1.12.0",
     reads_kafka=True,
 )
-NEEDED = Needed(driver=Driver("a.Driver", "a:driver"))
+NEEDED = SparkRequirements(driver=Driver("a.Driver", "a:driver"))
 
 
 @pytest.mark.parametrize(
@@ -795,7 +796,7 @@ def test_the_command_that_prints_the_jar_is_named(found: JarMatch) -> None:
 
 
 def test_a_table_is_as_good_as_its_worst_column() -> None:
-    column = Place("shop", TABLE.table, "price")
+    column = Subject("shop", TABLE.table, "price")
     text = Finding("stored_as_text", column, Verdict.PARTIAL, "p", "i", "r")
     found = ordered([text, Finding("compacted", TABLE, Verdict.NO, "p", "i", "r", stops=True)])
     assert TABLE.table is not None

@@ -16,27 +16,30 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config.assess import FINDINGS
 from cdc_assets.config.connector import ConnectorConfig
-from cdc_assets.databases.mysql.server import Server as BinlogServer
-from cdc_assets.databases.mysql.server import grants_of
-from cdc_assets.databases.mysql.table import BinlogSettings
-from cdc_assets.databases.mysql.table import CatalogTable as MysqlTable
+from cdc_assets.databases.mysql.server import BinlogServer, grants_of
+from cdc_assets.databases.mysql.table import BinlogSettings, MysqlTable
 from cdc_assets.databases.postgres.columns import PostgresColumn
-from cdc_assets.databases.postgres.server import Odd, Published, Role, Server, Slot
-from cdc_assets.databases.postgres.table import CatalogTable as PostgresTable
-from cdc_assets.databases.postgres.table import Publication, ReplicaIdentity
+from cdc_assets.databases.postgres.server import (
+    Odd,
+    PostgresServer,
+    PublishedOperations,
+    Role,
+    Slot,
+)
+from cdc_assets.databases.postgres.table import PostgresTable, Publication, ReplicaIdentity
 from cdc_assets.databases.rows import Driver
 from cdc_assets.decode import JarMatch
 from cdc_assets.errors import TerminalError, UnsetVariableError
 from cdc_assets.log.settings import settings_of
 from cdc_assets.log.values import Watermarks
-from cdc_assets.operate.assess.connector import JSON, Connector, Expected, Judged
+from cdc_assets.operate.assess.connector import JSON, Connector, ConnectorCase, Expected
 from cdc_assets.operate.assess.database import Clock, Postgres, User
-from cdc_assets.operate.assess.finding import Place, Rule
-from cdc_assets.operate.assess.look import Asked, Tables
-from cdc_assets.operate.assess.parts import EXTENSIONS, Needed, Spark, SparkFacts
+from cdc_assets.operate.assess.finding import Rule, Subject
+from cdc_assets.operate.assess.look import SourceAccess, Tables
+from cdc_assets.operate.assess.parts import EXTENSIONS, Spark, SparkFacts, SparkRequirements
 from cdc_assets.operate.assess.tables import Known, Table
 from cdc_assets.operate.assess.topics import Topic
-from cdc_assets.operate.assess.writing import Refused
+from cdc_assets.operate.assess.writing import WriteRefusal
 from cdc_assets.operate.plaintext import Plaintext
 from cdc_assets.schema.modes import ConnectorModes
 from cdc_assets.schema.silent import OnSilent, SilentChange, SilentKind, SilentPolicy
@@ -45,8 +48,8 @@ from cdc_assets_tests.operate.findings_page import page, rules
 pytestmark = pytest.mark.unit
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "findings.md"
-SOURCE: Final = Place("shop")
-TABLE: Final = Place("shop", TableName("shop", "public", "orders"))
+SOURCE: Final = Subject("shop")
+TABLE: Final = Subject("shop", TableName("shop", "public", "orders"))
 CLASSES: Final = {
     "postgres": "postgresql.PostgresConnector",
     "mysql": "mysql.MySqlConnector",
@@ -67,7 +70,7 @@ def connector(kind: str, bad: str = "", **settings: str) -> Connector:
     )
 
 
-def facts_of_connectors() -> Iterator[Judged]:
+def facts_of_connectors() -> Iterator[ConnectorCase]:
     here = Expected(SOURCE, "debezium-json", ConnectorConfig(), has_database=False)
     bare = {"value_converter": JSON, "value_converter_schemas_enable": "false"}
     flat = {
@@ -104,7 +107,7 @@ def facts_of_connectors() -> Iterator[Judged]:
         connector("mongodb", capture_mode="change_streams"),
         connector("yugabyte", ignore_exceptions="true"),
     ):  # fmt: skip
-        yield Judged(each, here)
+        yield ConnectorCase(each, here)
 
 
 def facts_of_postgres() -> Iterator[Postgres]:
@@ -112,13 +115,13 @@ def facts_of_postgres() -> Iterator[Postgres]:
         "lost": Slot("lost", True, 0, 0, "lost", None),
         "idle": Slot("idle", False, 1 << 40, 0, "reserved", None),
     }
-    published = {"cdc": Published("cdc", delete=False, truncate=False)}
-    server = Server("replica", None, slots, published)
+    published = {"cdc": PublishedOperations("cdc", delete=False, truncate=False)}
+    server = PostgresServer("replica", None, slots, published)
     yield Postgres(server, frozenset({"lost", "idle", "gone"}), ("cdc", "gone"))
 
 
 def facts_of_users() -> Iterator[User]:
-    role = Server("logical", None, {}, {}, {"cdc": Role(may_replicate=False)})
+    role = PostgresServer("logical", None, {}, {}, {"cdc": Role(may_replicate=False)})
     yield User(connector("postgres", database_user="cdc"), role)
     for grants in (None, grants_of(["GRANT SELECT ON *.* TO `cdc`"])):
         yield User(connector("mysql", database_user="cdc"), BinlogServer(grants={"cdc": grants}))
@@ -186,7 +189,7 @@ def facts_of_tables() -> Iterator[Known]:
 def facts_of_spark() -> Iterator[Spark]:
     catalog = "org.apache.iceberg.spark.SparkCatalog"
     good = SparkFacts("4.1.1", EXTENSIONS, catalog, True, "1.12.0", True)
-    needed = Needed(Driver("a.Driver", "a:driver"))
+    needed = SparkRequirements(Driver("a.Driver", "a:driver"))
     yield Spark(replace(good, version="3.5.1", extensions="", catalog=""), needed)
     yield Spark(replace(good, opens_catalog=False, reads_kafka=False), needed)
     other = next(each for each in JarMatch if each is not JarMatch.SAME)
@@ -202,15 +205,15 @@ FACTS: Final[dict[str, Sequence[Any]]] = {
     "look.CONFIGURED": [Tables(["public.order"], ["public.orders"])],
     "look.LOGINS": [[Plaintext("Kafka", "not encrypted", "encrypt it")]],
     "look.ASKED": [
-        Asked(is_debezium=True, connect=None, has_connector=False, has_database=False),
-        Asked(is_debezium=False, connect=None, has_connector=False, has_database=True),
-        Asked(is_debezium=True, connect="http://c", has_connector=False, has_database=True),
+        SourceAccess(is_debezium=True, connect=None, has_connector=False, has_database=False),
+        SourceAccess(is_debezium=False, connect=None, has_connector=False, has_database=True),
+        SourceAccess(is_debezium=True, connect="http://c", has_connector=False, has_database=True),
     ],
     "look.UNSEARCHED": [False],
     "parts.AWAY": ERRORS,
     "parts.SPARK": [*facts_of_spark()],
     "parts.WAREHOUSE": ["s3://lake/left"],
-    "writing.NAMESPACES": [Refused(ERRORS[0], is_namespace=True)],
+    "writing.NAMESPACES": [WriteRefusal(ERRORS[0], is_namespace=True)],
     "database.POSTGRES": [*facts_of_postgres()],
     "database.BINLOG": [
         BinlogServer(has_binlog=False),

@@ -12,7 +12,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.desired import NOTHING, DesiredBook, Directive, DirectiveNote
 from cdc_assets.operate.alerts import AlertBook
 from cdc_assets.operate.failures import FailureKind
-from cdc_assets.operate.seen_states import Condition, Seen
+from cdc_assets.operate.seen_states import Condition, SeenState
 from cdc_assets.operate.services import Services
 from cdc_assets.operations.resnapshot.notes import ResnapshotBook, ResnapshotProgress
 from cdc_assets_tests.configuration import platform, source, write
@@ -63,10 +63,10 @@ def test_a_look_at_one_forgets_no_states_of_the_other(both: tuple[Services, Serv
     east.states.note({EAST_ONLY: Condition.REPLICATING, ORDERS: Condition.FAILING}, AT)
     west.states.note({ORDERS: Condition.REPLICATING}, AT)
     assert east.states.load() == {
-        EAST_ONLY: Seen(Condition.REPLICATING, None),
-        ORDERS: Seen(Condition.FAILING, None),
+        EAST_ONLY: SeenState(Condition.REPLICATING, None),
+        ORDERS: SeenState(Condition.FAILING, None),
     }
-    assert west.states.load() == {ORDERS: Seen(Condition.REPLICATING, None)}
+    assert west.states.load() == {ORDERS: SeenState(Condition.REPLICATING, None)}
 
 
 def test_a_registrys_documents_are_named_after_it_wherever_it_is(tmp_path: Path) -> None:

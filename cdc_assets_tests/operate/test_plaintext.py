@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cdc_assets.config.assess import FINDINGS
-from cdc_assets.operate.assess.finding import Place, Verdict
+from cdc_assets.operate.assess.finding import Subject, Verdict
 from cdc_assets.operate.assess.look import judge_logins
 from cdc_assets.operate.plaintext import plaintext_logins
 from cdc_assets_tests.configuration import platform, source, write
@@ -123,7 +123,7 @@ def test_others_are_not(
 def test_it_is_a_finding_of_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLAIN_DSN", PG)
     config = write(tmp_path / "replication.yaml", platform(**database()))
-    assert not [*judge_logins(Place("other"), plaintext_logins(config))]
-    (found,) = judge_logins(Place("shop"), plaintext_logins(config))
+    assert not [*judge_logins(Subject("other"), plaintext_logins(config))]
+    (found,) = judge_logins(Subject("shop"), plaintext_logins(config))
     assert (found.name, found.verdict, found.stops) == ("plaintext_login", Verdict.PARTIAL, False)
     assert found.name in FINDINGS

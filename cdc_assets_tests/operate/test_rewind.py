@@ -18,7 +18,12 @@ from cdc_assets.lake.properties import Published
 from cdc_assets.lake.side import SideSnapshot, SideState, side_name
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.operations.rewind.goal import Goal, parse_time
-from cdc_assets.operations.rewind.history import Facts, PublishLine, Standing, taken_back
+from cdc_assets.operations.rewind.history import (
+    PublishLine,
+    Reachability,
+    RewindConditions,
+    taken_back,
+)
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.command import run_command
 from cdc_assets_tests.world import write_config
@@ -48,7 +53,7 @@ def side(kept: int) -> SideState:
     return SideState(SIDE, kept, snapshots, frozenset({kept}))
 
 
-FACTS = Facts(
+FACTS = RewindConditions(
     entry=ENTRY,
     marks=Watermarks(OffsetVector.of({0: 5, 1: 20}), OffsetVector.of({0: 50, 1: 60})),
     identity=TopicIdentity("c", "t"),
@@ -79,7 +84,7 @@ def test_nothing_bars_the_way() -> None:
         (FACTS, {"counts": {"quarantined": 1}}, NOTHING_LEFT),
     ],
 )
-def test_each_obstacle_is_named(facts: Facts, to: dict[str, Any], why: str) -> None:
+def test_each_obstacle_is_named(facts: RewindConditions, to: dict[str, Any], why: str) -> None:
     assert why in facts.obstacle(published(**to), published(), [])
 
 
@@ -122,14 +127,14 @@ def test_what_is_taken_back_is_told_for_each_shard() -> None:
 @pytest.mark.parametrize(
     ("standing", "why", "kinds", "words"),
     [
-        (Standing.REACHABLE, "", ["tail"], "can be rewound to"),
-        (Standing.REACHABLE, "", ["tail", "repair", "replay"],
+        (Reachability.REACHABLE, "", ["tail"], "can be rewound to"),
+        (Reachability.REACHABLE, "", ["tail", "repair", "replay"],
          "can be rewound to: takes back 1 repairs, 1 replays"),
-        (Standing.BARRED, "its topic is gone", [], "cannot be rewound to: its topic is gone"),
+        (Reachability.BARRED, "its topic is gone", [], "cannot be rewound to: its topic is gone"),
     ],
 )  # fmt: skip
 def test_a_publish_is_listed_with_what_going_back_to_it_takes_back(
-    standing: Standing, why: str, kinds: list[str], words: str
+    standing: Reachability, why: str, kinds: list[str], words: str
 ) -> None:
     loses = taken_back([(kind, "") for kind in kinds], {"": "shop.public.orders"})
     line = PublishLine(1, NOW, published(), standing, why, loses=loses)

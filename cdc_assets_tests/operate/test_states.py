@@ -16,7 +16,7 @@ from cdc_assets.lake.properties import Published
 from cdc_assets.lake.state import TableState
 from cdc_assets.log.values import Watermarks
 from cdc_assets.operate.failures import Failure, FailureKind, Hold
-from cdc_assets.operate.seen_states import Condition, Seen, StateBook
+from cdc_assets.operate.seen_states import Condition, SeenState, StateBook
 from cdc_assets.operate.states import standing_of, stopped_words
 from cdc_assets.operate.survey import TableSurvey
 from cdc_assets.orchestration.planning import is_due
@@ -183,11 +183,13 @@ def test_a_table_that_goes_on_has_not_stopped() -> None:
 def test_what_was_seen_tells_since_when_as_long_as_nothing_else_does(tmp_path: Path) -> None:
     book, other = StateBook(f"{tmp_path}/states.json"), TableName("shop", "public", "other")
     book.note({ORDERS: Condition.REPLICATING, other: Condition.LAGGING}, LONG_AGO)
-    assert book.load()[ORDERS] == Seen(Condition.REPLICATING, None), "it was found in it"
+    assert book.load()[ORDERS] == SeenState(Condition.REPLICATING, None), "it was found in it"
     book.note({ORDERS: Condition.SNAPSHOTTING}, LONG_AGO + timedelta(minutes=1))
     book.note({ORDERS: Condition.REPLICATING}, LONG_AGO + timedelta(minutes=2))
     book.note({ORDERS: Condition.REPLICATING}, NOW)
-    assert book.load() == {ORDERS: Seen(Condition.REPLICATING, LONG_AGO + timedelta(minutes=2))}
+    assert book.load() == {
+        ORDERS: SeenState(Condition.REPLICATING, LONG_AGO + timedelta(minutes=2))
+    }
 
     seen, near = book.load()[ORDERS], view(published(7), oldest_unread=JUST_NOW)
     assert standing_of(near, NOW, WITHIN, seen).since == LONG_AGO + timedelta(minutes=2)
@@ -203,4 +205,4 @@ def test_a_document_that_cannot_be_read_is_written_anew(tmp_path: Path) -> None:
     book = StateBook(str(file))
     assert book.load() == {}
     book.note({ORDERS: Condition.NEW}, NOW)
-    assert book.load() == {ORDERS: Seen(Condition.NEW, None)}
+    assert book.load() == {ORDERS: SeenState(Condition.NEW, None)}

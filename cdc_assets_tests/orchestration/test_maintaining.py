@@ -37,7 +37,11 @@ from cdc_assets.orchestration.keys import (
     table_key,
 )
 from cdc_assets.orchestration.sensors import maintain_sensor
-from cdc_assets.orchestration.sensors.maintain import Memory, Seen, is_worth_a_look
+from cdc_assets.orchestration.sensors.maintain import (
+    MaintenanceCursor,
+    TableVisits,
+    is_worth_a_look,
+)
 from cdc_assets.orchestration.sensors.replicate import busy_tables
 from cdc_assets.registry import Registry
 from cdc_assets_tests.command import run_command
@@ -232,29 +236,29 @@ def test_a_run_that_stays_gives_way_to_upkeep_by_hand(
 
 
 def test_the_cursor_is_read_as_it_was_written() -> None:
-    memory = Memory()
+    memory = MaintenanceCursor()
     memory.see("a.b", 7, 100.0).looked = 101.0
-    assert Memory.of(memory.to_cursor()) == memory
+    assert MaintenanceCursor.of(memory.to_cursor()) == memory
     assert memory.see("a.b", 7, 200.0).since == 100.0
     assert memory.see("a.b", 8, 300.0).since == 300.0
-    assert Memory.of(None) == Memory()
+    assert MaintenanceCursor.of(None) == MaintenanceCursor()
 
 
 @pytest.mark.parametrize(
     ("seen", "minutes", "expected"),
     [
-        (Seen(1, MINUTE), 16, True),
-        (Seen(1, 0.0, looked=10 * MINUTE), 16, False),
-        (Seen(1, 0.0, looked=5 * MINUTE), 19, False),
-        (Seen(1, 0.0, looked=10 * MINUTE), 21, True),
-        (Seen(1, 0.0, looked=31 * MINUTE), 12 * 60, False),
-        (Seen(1, 0.0, looked=31 * MINUTE), 24 * 60 + 31, True),
-        (Seen(1, 0.0, looked=DAY + 31 * MINUTE), 100_000, False),
-        (Seen(1, 20 * MINUTE, looked=10 * MINUTE), 26, True),
-        (Seen(1, 20 * MINUTE, looked=10 * MINUTE, asked=17 * MINUTE), 26, False),
+        (TableVisits(1, MINUTE), 16, True),
+        (TableVisits(1, 0.0, looked=10 * MINUTE), 16, False),
+        (TableVisits(1, 0.0, looked=5 * MINUTE), 19, False),
+        (TableVisits(1, 0.0, looked=10 * MINUTE), 21, True),
+        (TableVisits(1, 0.0, looked=31 * MINUTE), 12 * 60, False),
+        (TableVisits(1, 0.0, looked=31 * MINUTE), 24 * 60 + 31, True),
+        (TableVisits(1, 0.0, looked=DAY + 31 * MINUTE), 100_000, False),
+        (TableVisits(1, 20 * MINUTE, looked=10 * MINUTE), 26, True),
+        (TableVisits(1, 20 * MINUTE, looked=10 * MINUTE, asked=17 * MINUTE), 26, False),
     ],
 )
-def test_when_a_table_is_looked_at(seen: Seen, minutes: float, expected: bool) -> None:
+def test_when_a_table_is_looked_at(seen: TableVisits, minutes: float, expected: bool) -> None:
     assert is_worth_a_look(seen, MaintenanceConfig(), minutes * MINUTE) == expected
 
 

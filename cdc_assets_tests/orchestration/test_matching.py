@@ -20,7 +20,7 @@ from cdc_assets import desired
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import ConfigError
-from cdc_assets.merge.verifying.judging import Difference, Kind
+from cdc_assets.merge.verifying.judging import Difference, DifferenceKind
 from cdc_assets.merge.verifying.report import ComparisonReport, Position
 from cdc_assets.operate.failure_book import FailureBook
 from cdc_assets.operate.failures import FailureKind
@@ -46,8 +46,10 @@ from cdc_assets_tests.world import NOW, entry_of, registry_of, write_config
 KEY = dg.AssetKey(["shop", "public", "orders"])
 TABLE = TableName("shop", "public", "orders")
 CODE = RepositoryPythonOrigin("python", ModuleCodePointer("nowhere", "defs"))
-ONE = Difference(("secret-key",), Kind.DIFFERENT, ("note", "mood"), None, ("secret-key", "secret"))
-TWO = Difference(("8",), Kind.MISSING, (), None, ("8", "x"))
+ONE = Difference(
+    ("secret-key",), DifferenceKind.DIFFERENT, ("note", "mood"), None, ("secret-key", "secret")
+)
+TWO = Difference(("8",), DifferenceKind.MISSING, (), None, ("8", "x"))
 
 
 def report(**more: object) -> ComparisonReport:

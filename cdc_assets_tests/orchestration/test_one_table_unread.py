@@ -31,7 +31,7 @@ from cdc_assets.orchestration.keys import (
     table_key,
 )
 from cdc_assets.orchestration.replicate_command import Selection
-from cdc_assets.orchestration.sensors import maintain_sensor, promise_sensor, replicate_sensor
+from cdc_assets.orchestration.sensors import maintain_sensor, replicate_sensor, slo_sensor
 from cdc_assets.registry import Dropped, RegistryFile, TableEntry
 from cdc_assets_tests.broker import Broker
 from cdc_assets_tests.configuration import NOWHERE
@@ -140,7 +140,7 @@ class Pair:
     def checks(
         self, instance: dg.DagsterInstance, entry: TableEntry
     ) -> dict[str, dg.AssetCheckEvaluation]:
-        events = self.tick(promise_sensor, instance).asset_events
+        events = self.tick(slo_sensor, instance).asset_events
         mine = [each for each in events if isinstance(each, dg.AssetCheckEvaluation)]
         key = table_key(self.world.config, entry)
         return {each.check_name: each for each in mine if each.asset_key == key}

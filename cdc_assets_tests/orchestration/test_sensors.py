@@ -14,7 +14,7 @@ from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.status import read_status
 from cdc_assets.orchestration import build_definitions
 from cdc_assets.orchestration.keys import TAG_BACKLOG, TAG_MODE, TAG_TABLE
-from cdc_assets.orchestration.sensors import discover_sensor, promise_sensor, replicate_sensor
+from cdc_assets.orchestration.sensors import discover_sensor, replicate_sensor, slo_sensor
 from cdc_assets.registry import Registry
 from cdc_assets_tests.faults import faults
 from cdc_assets_tests.world import NOW, World, registry_of, write_config
@@ -36,7 +36,7 @@ def skipped(result: dg.SensorResult) -> str:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("make", [discover_sensor, replicate_sensor, promise_sensor])
+@pytest.mark.parametrize("make", [discover_sensor, replicate_sensor, slo_sensor])
 def test_a_tick_without_kafka_is_skipped_and_names_it(
     make: Callable[..., dg.SensorDefinition],
     tmp_path: Path,
@@ -104,7 +104,7 @@ def replicate(world: World, loaded: Registry) -> dg.SensorDefinition:
 
 
 def promise(world: World, loaded: Registry) -> dg.SensorDefinition:
-    return promise_sensor(world.config, loaded, clock=lambda: world.now)
+    return slo_sensor(world.config, loaded, clock=lambda: world.now)
 
 
 @pytest.mark.stack
@@ -533,7 +533,7 @@ class TestReplicationSlo:
         sensor, cursor = promise(world, loaded), json.dumps({"hours": before})
         world.now = NOW + 2 * HOUR
 
-        monkeypatch.setattr(f"cdc_assets.orchestration.sensors.promise.{limit}", 2)
+        monkeypatch.setattr(f"cdc_assets.orchestration.sensors.slo.{limit}", 2)
         for hours in (first, second):
             result = tick(sensor, instance, cursor)
             made = [e for e in result.asset_events if isinstance(e, dg.AssetMaterialization)]
@@ -560,7 +560,7 @@ class TestReplicationSlo:
         loaded = world.discover()
         for entry in loaded:
             world.publish(entry.target, {0: 0}, {0: 1})
-        monkeypatch.setattr("cdc_assets.orchestration.sensors.promise.READING", timedelta(0))
+        monkeypatch.setattr("cdc_assets.orchestration.sensors.slo.READING", timedelta(0))
         sensor, cursor, judged, left = promise(world, loaded), None, list[str](), list[str]()
         for number in range(3):
             world.now = NOW + number * timedelta(minutes=1)

@@ -12,8 +12,8 @@ import pytest
 from cdc_assets.changes.names import TableName
 from cdc_assets.desired import DesiredBook, Directive, DirectiveNote
 from cdc_assets.errors import TerminalError
-from cdc_assets.merge.attempt import Attempts
-from cdc_assets.merge.verifying.judging import Difference, Kind
+from cdc_assets.merge.attempt import Attempts, Connections
+from cdc_assets.merge.verifying.judging import Difference, DifferenceKind
 from cdc_assets.merge.verifying.report import ComparisonReport
 from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.operate.services import utc_now
@@ -44,7 +44,7 @@ def test_a_changelog_is_not_compared_with_rows(tmp_path: Path) -> None:
     shop = {**source("shop"), "mode": "changelog"}
     config = write(tmp_path / "replication.yaml", platform(sources={"shop": shop}))
     with pytest.raises(TerminalError, match="nothing to compare"):
-        Verification(Attempts.opened(config, _no_session, utc_now), "run").of(
+        Verification(Attempts(config, Connections.of(config), _no_session, utc_now), "run").of(
             entry_of("orders", config), repair=True
         )
 
@@ -101,8 +101,13 @@ def test_an_unknown_source_is_named(tmp_path: Path) -> None:
         (report(), False),
         (report(not_judged=1), True),
         (report(has_more=True), True),
-        (report(differences=(Difference(("1",), Kind.MISSING, (), 0, None),)), True),
-        (report(differences=(Difference(("1",), Kind.MISSING, (), 0, None),), repaired=1), False),
+        (report(differences=(Difference(("1",), DifferenceKind.MISSING, (), 0, None),)), True),
+        (
+            report(
+                differences=(Difference(("1",), DifferenceKind.MISSING, (), 0, None),), repaired=1
+            ),
+            False,
+        ),
     ],
     ids=["equal", "not judged", "more", "different", "put right"],
 )

@@ -21,7 +21,7 @@ from cdc_assets.orchestration.assets import table_asset
 from cdc_assets.orchestration.keys import SPARK, TAG_MODE, TAIL
 from cdc_assets.orchestration.replicate_command import Selection, run_replicate
 from cdc_assets.orchestration.resources import spark_resource
-from cdc_assets.orchestration.sensors import promise_sensor, replicate_sensor
+from cdc_assets.orchestration.sensors import replicate_sensor, slo_sensor
 from cdc_assets.registry import Registry, RegistryFile
 from cdc_assets_tests.merge.events import event, transaction_end
 from cdc_assets_tests.pipeline import Message, Pipeline
@@ -89,7 +89,7 @@ class Source(Pipeline):
         return result
 
     def checks(self, instance: dg.DagsterInstance) -> dict[str, dg.AssetCheckEvaluation]:
-        sensor = promise_sensor(self.config, Registry.of([self.entry(TABLE)]), self.now)
+        sensor = slo_sensor(self.config, Registry.of([self.entry(TABLE)]), self.now)
         result = sensor(dg.build_sensor_context(instance=instance))
         assert isinstance(result, dg.SensorResult)
         events = (each for each in result.asset_events)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.changes.offsets import Coordinate
-from cdc_assets.databases.catalog import Facts, numbered
+from cdc_assets.databases.catalog import ColumnFacts, numbered
 from cdc_assets.formats.ddl import read_statement
 from cdc_assets.formats.foreign_keys import UNNAMED
 from cdc_assets.schema.ddl import Ddl, Given, Relation
@@ -201,7 +201,7 @@ def test_older_rows_have_what_the_statement_gave_not_the_present_default() -> No
     added = event("ALTER TABLE people ADD score int DEFAULT 5, ADD note text", *names)
     renamed = event("ALTER TABLE people RENAME COLUMN score TO points")
     history = told(MADE, added, renamed)
-    now = {name: Facts(existing="7") for name in ("points", "note", "name")}
+    now = {name: ColumnFacts(existing="7") for name in ("points", "note", "name")}
     found = numbered(now, history)
     assert (found["points"].existing, found["note"].existing) == ("5", None)
     assert found["score"].existing == "5", "by its former name, too"

@@ -17,11 +17,16 @@ from cdc_assets.desired import DesiredBook
 from cdc_assets.errors import TransientError
 from cdc_assets.merge.replicate import Replicator
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.verifying.judging import Kind
+from cdc_assets.merge.verifying.judging import DifferenceKind
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.replicated import Replicated
 
-CHANGED, REMOVED, ADDED, DOUBLED = Kind.DIFFERENT, Kind.MISSING, Kind.ONLY_IN_LAKE, Kind.TWICE
+CHANGED, REMOVED, ADDED, DOUBLED = (
+    DifferenceKind.DIFFERENT,
+    DifferenceKind.MISSING,
+    DifferenceKind.ONLY_IN_LAKE,
+    DifferenceKind.TWICE,
+)
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class Corruption:
     """What was done to which key."""
 
     key: str
-    kind: Kind
+    kind: DifferenceKind
 
 
 def corrupt(
@@ -46,7 +51,7 @@ def corrupt(
         seed: tells what is done to which.
     """
     rng, name = random.Random(seed), _name(database, table)
-    by_kind: dict[Kind, list[int]] = {CHANGED: [], REMOVED: [], DOUBLED: []}
+    by_kind: dict[DifferenceKind, list[int]] = {CHANGED: [], REMOVED: [], DOUBLED: []}
     for key in keys:
         by_kind[rng.choice((CHANGED, CHANGED, REMOVED, DOUBLED))].append(key)
     by_kind[ADDED] = [new + n for n in range(max(1, len(keys) // 4))]

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.operate.assess.finding import Place, Verdict
+from cdc_assets.operate.assess.finding import Subject, Verdict
 from cdc_assets.operate.assess.writing import PREFIX, judge_writing, probe_tables
 from cdc_assets_tests.pipeline import Session
 
 pytestmark = pytest.mark.stack
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
-SOURCE = Place("shop")
+SOURCE = Subject("shop")
 
 
 def left(spark: Session, catalog: str) -> list[str]:

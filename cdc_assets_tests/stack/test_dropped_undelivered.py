@@ -13,7 +13,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.seen_states import Condition
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import read_status
-from cdc_assets.orchestration.sensors import promise_sensor
+from cdc_assets.orchestration.sensors import slo_sensor
 from cdc_assets_tests.lake_view import read_rows
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
 from cdc_assets_tests.waiting import until
@@ -41,7 +41,7 @@ def shop(stack: LocalStack, stack_config: ReplicationConfig) -> Iterator[Replica
 def look(shop: Replicated) -> list[str]:
     """What a tick of the sensor says of tables, beside its checks."""
     services = Services(shop.config)
-    sensor = promise_sensor(shop.config, services.registry.load())
+    sensor = slo_sensor(shop.config, services.registry.load())
     with dg.DagsterInstance.ephemeral() as instance:
         result = sensor(dg.build_sensor_context(instance=instance))
     assert isinstance(result, dg.SensorResult)

@@ -15,7 +15,7 @@ from pyspark.sql import Row, SparkSession
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.verifying.judging import Kind
+from cdc_assets.merge.verifying.judging import DifferenceKind
 from cdc_assets.merge.verifying.report import ComparisonReport
 from cdc_assets_tests import operated
 from cdc_assets_tests.bench.relay import Left, relayed
@@ -142,7 +142,7 @@ def test_each_corruption_is_found_under_load_and_none_where_there_is_none(
             again = corrupt(database, spark, "ledger", quiet, new=15 * ROWS, seed=8)
             require_put_right(database, writing(dsn), beside, again)
             require_equal_after_deaths(database, spark, dsn)
-        for kind in Kind:
+        for kind in DifferenceKind:
             assert any(each.kind is kind for each in done), f"no row was made {kind}"
 
 
@@ -174,7 +174,7 @@ def require_few_scans(database: Replicated, spark: Session, dsn: str) -> None:
     spark().sql(f"UPDATE {lake} SET n = -n WHERE n % 97 = 0")
     before = scans(dsn)
     report = verified(database, spark, "codes", repair=True)
-    assert report.kinds == {Kind.DIFFERENT: ROWS // 97}, report.words()
+    assert report.kinds == {DifferenceKind.DIFFERENT: ROWS // 97}, report.words()
     assert report.repaired == ROWS // 97
     assert 2 <= scans(dsn) - before <= 3
     assert database.differences("codes") == []
@@ -249,12 +249,17 @@ def test_keys_of_all_kinds_masks_soft_deletes_and_rows_without_key(
         ):
             spark().sql(statement)
         report = verified(database, spark, "keys", repair=True)
-        assert report.kinds == {Kind.MISSING: 6, Kind.DIFFERENT: 3, Kind.TWICE: 3,
-                                Kind.ONLY_IN_LAKE: 3}  # fmt: skip
+        assert report.kinds == {
+            DifferenceKind.MISSING: 6, DifferenceKind.DIFFERENT: 3,
+            DifferenceKind.TWICE: 3, DifferenceKind.ONLY_IN_LAKE: 3,
+        }  # fmt: skip
         assert {each.columns for each in report.differences} == {(), ("secret",)}
         report = verified(database, spark, "kept", repair=True)
-        missing = {Corruption("25", Kind.MISSING), Corruption("26", Kind.MISSING)}
-        assert found(report) == {Corruption("15", Kind.ONLY_IN_LAKE), *missing}
+        missing = {
+            Corruption("25", DifferenceKind.MISSING),
+            Corruption("26", DifferenceKind.MISSING),
+        }
+        assert found(report) == {Corruption("15", DifferenceKind.ONLY_IN_LAKE), *missing}
         for each in ("keys", "kept"):
             assert verified(database, spark, each).is_proven
         named = "cdc_w0, cdc_v0, cdc_text_0, cdc_exists, cdc_position, cdc_kept, cdc_md5"
@@ -361,12 +366,15 @@ def test_each_shard_is_compared_with_its_own_rows_and_put_right_by_itself(
         ):
             spark().sql(statement)
         seven, eight, fifty = (
-            Corruption("7", Kind.DIFFERENT),
-            Corruption("8", Kind.MISSING),
-            Corruption("50", Kind.MISSING),
+            Corruption("7", DifferenceKind.DIFFERENT),
+            Corruption("8", DifferenceKind.MISSING),
+            Corruption("50", DifferenceKind.MISSING),
         )
         assert found(verified(database, spark, one)) == {seven, eight, fifty}
-        other = {Corruption("50", Kind.ONLY_IN_LAKE), Corruption("9", Kind.TWICE)}
+        other = {
+            Corruption("50", DifferenceKind.ONLY_IN_LAKE),
+            Corruption("9", DifferenceKind.TWICE),
+        }
         assert found(verified(database, spark, two)) == other
         assert verified(database, spark, one, repair=True).repaired == 3
         assert found(verified(database, spark, two)) == other, "what is another shard's stays"

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.verifying.judging import Kind
+from cdc_assets.merge.verifying.judging import DifferenceKind
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.corrupting import Corruption, beside, corrupt, merging
 from cdc_assets_tests.stack.given_back import require_given_back
@@ -178,15 +178,19 @@ def test_keys_of_all_kinds_collations_and_rows_without_key(
         ):
             spark().sql(statement)
         report = verified(database, spark, "words", repair=True)
-        assert report.kinds == {Kind.MISSING: 6, Kind.DIFFERENT: 3, Kind.TWICE: 3,
-                                Kind.ONLY_IN_LAKE: 3}  # fmt: skip
+        assert report.kinds == {
+            DifferenceKind.MISSING: 6, DifferenceKind.DIFFERENT: 3,
+            DifferenceKind.TWICE: 3, DifferenceKind.ONLY_IN_LAKE: 3,
+        }  # fmt: skip
         assert {each.columns for each in report.differences} == {(), ("secret",)}
         assert len(verified(database, spark, "pairs", repair=True).differences) == 2
         report = verified(database, spark, "folded", repair=True)
         assert found(report) == {
-            Corruption("Anna", Kind.MISSING), Corruption("ANNA", Kind.ONLY_IN_LAKE),
-            Corruption("tail  ", Kind.MISSING), Corruption("tail", Kind.ONLY_IN_LAKE),
-        }  # fmt: skip
+            Corruption("Anna", DifferenceKind.MISSING),
+            Corruption("ANNA", DifferenceKind.ONLY_IN_LAKE),
+            Corruption("tail  ", DifferenceKind.MISSING),
+            Corruption("tail", DifferenceKind.ONLY_IN_LAKE),
+        }
         for each in ("words", "pairs", "folded"):
             report = verified(database, spark, each)
             assert report.is_proven, report.words()

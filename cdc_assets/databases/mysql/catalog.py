@@ -13,13 +13,13 @@ from itertools import groupby
 from typing import Any, Final
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.databases.catalog import Facts
+from cdc_assets.databases.catalog import ColumnFacts
 from cdc_assets.databases.mysql.connection import asked, parse_dsn, quote
 from cdc_assets.databases.mysql.table import (
     VARIABLES,
-    CatalogTable,
     Filters,
     ForeignKey,
+    MysqlTable,
     cascades,
     filtered,
     logs_cascades,
@@ -41,7 +41,7 @@ _GENERATED: Final = ("STORED GENERATED", "VIRTUAL GENERATED")
 """In ``EXTRA``. ``DEFAULT_GENERATED`` is another thing: a default that is an expression."""
 
 
-def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
+def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, MysqlTable]:
     """Reads the catalog. Tables that do not exist are left out, and those without any right on.
 
     Raises:
@@ -54,7 +54,7 @@ def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, Catalo
     names = {"names": VARIABLES}
     queries = ((_TABLES, about), (_CASCADES, about), (_SETTINGS, names))
     rows, keys, settings, status = asked(dsn, *queries, either=_LOGS)
-    server = _Server(dict(settings), Filters.of(status))
+    server = _ServerSettings(dict(settings), Filters.of(status))
     foreign = {} if server.logs_cascades else _foreign_keys(dsn, keys)
     by_table = groupby(rows, key=lambda row: (row[0], row[1]))
     found = {
@@ -118,7 +118,7 @@ def _foreign_keys(
 
 
 @dataclass(frozen=True, slots=True)
-class _Server:
+class _ServerSettings:
     """What a server's settings say of all its tables."""
 
     variables: Mapping[str, str]
@@ -130,13 +130,13 @@ class _Server:
 
     def table(
         self, schema: str, rows: Sequence[Sequence[Any]], keys: Sequence[ForeignKey]
-    ) -> CatalogTable:
+    ) -> MysqlTable:
         """Returns the table of its columns' rows, which begin with what they say of the table."""
         table_type, comment = rows[0][0], rows[0][1]
         places = {row[2]: row[7] for row in rows if row[7] is not None}
         binlog = settings_of(self.variables)
         left_out = filtered(schema, self.filters) if binlog.is_written else ()
-        return CatalogTable(
+        return MysqlTable(
             tuple(_column(row[2:7], row[8]) for row in rows),
             tuple(sorted(places, key=places.__getitem__)),
             comment or "",
@@ -171,26 +171,26 @@ def _column(about: Sequence[Any], default: str | None) -> MysqlColumn:
 
 def default_facts(
     type_text: str, not_null: bool, extra: str, default: str | None, is_mariadb: bool
-) -> Facts:
+) -> ColumnFacts:
     """Returns facts by the present default: no catalog keeps the one at the column's addition.
 
     MariaDB writes defaults as SQL has them, MySQL their values.
     """
     type_, words = parse_column_type(type_text), extra.lower()
     if "auto_increment" in words or "generated" in words:
-        return Facts(is_untold=True)
+        return ColumnFacts(is_untold=True)
     if default is None or (is_mariadb and default.upper() == "NULL"):
         is_other = _implies_another(type_)
-        return Facts(is_implied=not_null and not is_other, is_untold=not_null and is_other)
+        return ColumnFacts(is_implied=not_null and not is_other, is_untold=not_null and is_other)
     if type_.name == "float" and len(_DIGIT.findall(default)) >= _FLOAT_DIGITS:
-        return Facts(is_untold=True)
+        return ColumnFacts(is_untold=True)
     is_number = _NUMBER.fullmatch(default) or (
         type_.name == "double" and _DOUBLE.fullmatch(default)
     )
     if not is_mariadb or is_number:
-        return Facts(existing=default)
+        return ColumnFacts(existing=default)
     text = _QUOTED.fullmatch(default)
-    return Facts(existing=text[1].replace("''", "'")) if text else Facts(is_untold=True)
+    return ColumnFacts(existing=text[1].replace("''", "'")) if text else ColumnFacts(is_untold=True)
 
 
 def _implies_another(type_: MysqlType) -> bool:

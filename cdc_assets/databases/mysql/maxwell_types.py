@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from cdc_assets.databases.mapping import Mapped, Outcome, Refused
+from cdc_assets.databases.mapping import Mapped, Outcome, RefusedType
 from cdc_assets.databases.mysql.type_text import MysqlType
 from cdc_assets.databases.mysql.types import (
     BYTES,
@@ -69,7 +69,7 @@ _MOST_BITS: Final = 8
 _ENCODED: Final = TypeEncoding(Wire.SCALAR)
 _ALWAYS: Final[dict[str, Outcome]] = {
     **dict.fromkeys((*TEXTS, "enum"), Mapped(Primitive.STRING, TypeEncoding(Wire.STRING))),
-    **dict.fromkeys(GEOMETRIES, Refused(_GEOMETRY, Wire.SCALAR)),
+    **dict.fromkeys(GEOMETRIES, RefusedType(_GEOMETRY, Wire.SCALAR)),
     "json": Mapped(Primitive.STRING, TypeEncoding(Wire.JSON)),
     "set": Mapped(Primitive.STRING, TypeEncoding(Wire.LABELS)),
     "float": Mapped(Primitive.FLOAT, _ENCODED),
@@ -77,8 +77,8 @@ _ALWAYS: Final[dict[str, Outcome]] = {
     "year": Mapped(Primitive.INT, _ENCODED),
     "date": Mapped(Primitive.DATE, _ENCODED),
     "datetime": Mapped(Primitive.TIMESTAMP, _ENCODED),
-    "time": Refused(_TIME, Wire.TIME_TEXT),
-    **dict.fromkeys(("vector", "uuid", "inet4", "inet6"), Refused("Maxwell does not read it")),
+    "time": RefusedType(_TIME, Wire.TIME_TEXT),
+    **dict.fromkeys(("vector", "uuid", "inet4", "inet6"), RefusedType("Maxwell does not read it")),
 }
 
 
@@ -119,7 +119,7 @@ def _outcome(parsed: MysqlType, zone: str | None) -> Outcome:
         case "timestamp":
             return _timestamp(zone)
         case _:
-            return Refused("no lake type is known for it")
+            return RefusedType("no lake type is known for it")
 
 
 def _integer(parsed: MysqlType) -> ColumnType:
@@ -130,11 +130,11 @@ def _integer(parsed: MysqlType) -> ColumnType:
 
 def _bits(parsed: MysqlType) -> Outcome:
     if bit_width(parsed) > _MOST_BITS:
-        return Refused(_BITS, Wire.SCALAR)
+        return RefusedType(_BITS, Wire.SCALAR)
     return Mapped(bit_type(parsed), _ENCODED)
 
 
 def _timestamp(zone: str | None) -> Outcome:
     if zone != UTC:
-        return Refused(_NO_ZONE, Wire.SCALAR)
+        return RefusedType(_NO_ZONE, Wire.SCALAR)
     return Mapped(Primitive.TIMESTAMPTZ, _ENCODED, detail=WireDetail(zone=UTC))

@@ -37,11 +37,11 @@ from cdc_assets.databases.mysql.connection import (
     without_cryptography,
 )
 from cdc_assets.databases.mysql.dialect import MysqlDialect, MysqlSource
-from cdc_assets.databases.mysql.server import Place, has_delivered, is_same_log, place_of
+from cdc_assets.databases.mysql.server import BinlogPosition, has_delivered, is_same_log, place_of
 from cdc_assets.databases.rows import (
     Access,
     ConnectorOffsets,
-    Delivery,
+    DeliveryState,
     Driver,
     SourceRows,
     table_of,
@@ -176,27 +176,27 @@ class MysqlRows(SourceRows):
         if not self._is_mariadb:
             return self._open().isdisjoint(moment.split(","))
         with self._snapshot():
-            return self._seen().reaches(Place.parse(moment))
+            return self._seen().reaches(BinlogPosition.parse(moment))
 
-    def delivery(self, until: str) -> Delivery:
+    def delivery(self, until: str) -> DeliveryState:
         """See `SourceRows`: by what Kafka Connect has committed for the connector."""
         connector = self._connector
         if connector is None:
             who = f"no connector is known (sources.{self.access.source}.connect)"
-            return Delivery(False, who, is_hopeless=True)
+            return DeliveryState(False, who, is_hopeless=True)
         place = next((place_of(each) for each in connector.offsets()), None)
         if place is None:
-            return Delivery(False, f"connector {connector.name}, which takes its snapshot,")
-        done = has_delivered(place, Place.parse(until), self._end())
+            return DeliveryState(False, f"connector {connector.name}, which takes its snapshot,")
+        done = has_delivered(place, BinlogPosition.parse(until), self._end())
         if done and not self._is_read_by(place):
             who = (
                 f"connector {connector.name}, which reads another server than database "
                 f"{self._address} (it is at {place}, which is none of its places),"
             )
-            return Delivery(False, who)
-        return Delivery(done, f"connector {connector.name}, which is at {place},")
+            return DeliveryState(False, who)
+        return DeliveryState(done, f"connector {connector.name}, which is at {place},")
 
-    def _is_read_by(self, connector: Place) -> bool:
+    def _is_read_by(self, connector: BinlogPosition) -> bool:
         """Returns whether a connector of MariaDB reads this binlog; looked at until it does."""
         if self._is_mariadb and not self._is_recognised:
             here = {"file": connector.file, "position": connector.position}
@@ -259,19 +259,19 @@ class MysqlRows(SourceRows):
     def _open(self) -> frozenset[str]:
         return frozenset(str(number) for (number,) in self.asked(_OPEN))
 
-    def _seen(self) -> Place:
+    def _seen(self) -> BinlogPosition:
         """Returns the place in MariaDB's binlog of the transaction's snapshot."""
         said = {name.lower(): value for name, value in self.asked(_SNAPSHOT)}
-        return Place(said.get("binlog_snapshot_file", ""),
+        return BinlogPosition(said.get("binlog_snapshot_file", ""),
                      int(said.get("binlog_snapshot_position", 0)))  # fmt: skip
 
-    def _end(self) -> Place:
+    def _end(self) -> BinlogPosition:
         """Returns the end of the binlog."""
         rows = next(filter(None, map(self._status, _ENDS)), ())
         if not rows:
             what = "the server writes no binlog: it is not the one that a connector reads"
             raise TerminalError(what, where=f"database {self._address}", remedy="name that one")
-        return Place(str(rows[0][0]), int(rows[0][1]))
+        return BinlogPosition(str(rows[0][0]), int(rows[0][1]))
 
     def _status(self, statement: str) -> tuple[tuple[Any, ...], ...]:
         try:

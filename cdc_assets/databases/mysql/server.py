@@ -141,7 +141,7 @@ def _is_like(name: str, pattern: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class BinlogServer:
     """One server.
 
     Attributes:
@@ -165,7 +165,7 @@ class Server:
     grants: Mapping[str, Grants | None] = field(default_factory=dict[str, Grants | None])
 
 
-def read_server(dsn: str, users: Iterable[str]) -> Server:
+def read_server(dsn: str, users: Iterable[str]) -> BinlogServer:
     """Reads it, by two queries, and two for each user.
 
     Args:
@@ -177,7 +177,7 @@ def read_server(dsn: str, users: Iterable[str]) -> Server:
     """
     settings, ((now, is_mariadb),) = asked(dsn, (_SETTINGS, {"names": _VARIABLES}), (_NOW, {}))
     said = {name.lower(): str(value).lower() for name, value in settings}
-    return Server(
+    return BinlogServer(
         is_mariadb=bool(is_mariadb),
         has_binlog=said.get("log_bin", "") in {"on", "1"},
         row_metadata=said.get("binlog_row_metadata", ""),
@@ -225,7 +225,7 @@ def binlog_end(dsn: str) -> BinlogEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BinlogPosition:
     """Between two events.
 
     Attributes:
@@ -239,7 +239,7 @@ class Place:
     gtids: str = ""
 
     @classmethod
-    def parse(cls, text: str) -> Place:
+    def parse(cls, text: str) -> BinlogPosition:
         """Parses the text that `str` returns."""
         place, _, gtids = text.partition(" ")
         file, _, position = place.rpartition(":")
@@ -249,7 +249,7 @@ class Place:
         """Returns it like ``binlog.000002:943 0-7-3``."""
         return f"{self.file}:{self.position} {self.gtids}".rstrip()
 
-    def reaches(self, other: Place) -> bool:
+    def reaches(self, other: BinlogPosition) -> bool:
         """Returns whether it is not before another one of the same binlog."""
         mine, theirs = self.number, other.number
         return mine is not None and theirs is not None and mine >= theirs
@@ -267,7 +267,7 @@ class Place:
         return found["base"] if found else self.file
 
 
-def place_of(offset: Mapping[str, Any]) -> Place | None:
+def place_of(offset: Mapping[str, Any]) -> BinlogPosition | None:
     """Returns where a Debezium connector continues after a restart, from its committed offset.
 
     Kafka has acknowledged whatever is from before. While a snapshot is taken there is no such
@@ -276,10 +276,10 @@ def place_of(offset: Mapping[str, Any]) -> Place | None:
     file, position = offset.get("file"), offset.get("pos")
     if offset.get("snapshot") or not isinstance(file, str) or not isinstance(position, int):
         return None
-    return Place(file, position, str(offset.get("gtids") or ""))
+    return BinlogPosition(file, position, str(offset.get("gtids") or ""))
 
 
-def has_delivered(connector: Place, until: Place, end: Place) -> bool:
+def has_delivered(connector: BinlogPosition, until: BinlogPosition, end: BinlogPosition) -> bool:
     """Returns whether a connector has delivered all before a place of the log that it reads.
 
     A place beyond the end of the log is of another log, and proves nothing.
@@ -293,7 +293,7 @@ def has_delivered(connector: Place, until: Place, end: Place) -> bool:
     return is_of_one and end.reaches(connector) and connector.reaches(until)
 
 
-def is_same_log(connector: Place, gtids: str) -> bool:
+def is_same_log(connector: BinlogPosition, gtids: str) -> bool:
     """Returns whether a connector of MariaDB reads this log: both count alike up to a place.
 
     Files of two servers may have the same names. A replica has the same transactions, at other

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from cdc_assets.databases.catalog import Facts
+from cdc_assets.databases.catalog import ColumnFacts
 from cdc_assets.databases.mysql.text_types import describe_text_table
 from cdc_assets.databases.mysql.type_text import holds
 from cdc_assets.databases.mysql.types import MysqlColumn, describe_table, with_unsigned
@@ -108,7 +108,7 @@ def settings_of(variables: Mapping[str, str]) -> BinlogSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class CatalogTable:
+class MysqlTable:
     """A table as the catalog has it; generated and invisible columns included.
 
     Partitions are the server's own affair here: changes come under the table's name.
@@ -129,7 +129,7 @@ class CatalogTable:
     binlog: BinlogSettings = field(default_factory=BinlogSettings)
     root: tuple[str, str] | None = None
     partitions: tuple[tuple[str, str], ...] = ()
-    facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
+    facts: Mapping[str, ColumnFacts] = field(default_factory=dict[str, ColumnFacts])
     identity: str = ""
     look: CatalogLook = field(default_factory=CatalogLook)
     unsent: tuple[SilentChange, ...] = ()

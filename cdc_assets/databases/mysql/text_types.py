@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from cdc_assets.databases.mapping import Mapped, Outcome, Refused
+from cdc_assets.databases.mapping import Mapped, Outcome, RefusedType
 from cdc_assets.databases.mysql.type_text import MysqlType
 from cdc_assets.databases.mysql.types import (
     BYTES,
@@ -79,15 +79,15 @@ _UNREAD: Final = "Canal takes its bytes for characters of an encoding"
 _ALWAYS: Final[dict[str, Outcome]] = {
     **dict.fromkeys(TEXTS, Mapped(Primitive.STRING, TypeEncoding(Wire.STRING))),
     "json": Mapped(Primitive.STRING, TypeEncoding(Wire.JSON_TEXT)),
-    **dict.fromkeys(GEOMETRIES, Refused(_GEOMETRY, Wire.BYTES_LATIN1)),
+    **dict.fromkeys(GEOMETRIES, RefusedType(_GEOMETRY, Wire.BYTES_LATIN1)),
     "float": Mapped(Primitive.FLOAT, TypeEncoding(Wire.FLOATING_TEXT)),
     "double": Mapped(Primitive.DOUBLE, TypeEncoding(Wire.FLOATING_TEXT)),
     "year": Mapped(Primitive.INT, TypeEncoding(Wire.INTEGER_TEXT)),
     "date": Mapped(Primitive.DATE, TypeEncoding(Wire.DATE_TEXT)),
     "time": Mapped(Primitive.LONG, TypeEncoding(Wire.TIME_TEXT), MICROSECONDS),
     "datetime": Mapped(Primitive.TIMESTAMP, TypeEncoding(Wire.TIMESTAMP_TEXT)),
-    "vector": Refused("a vector arrives as text; configure string to keep it", Wire.STRING),
-    **dict.fromkeys(("uuid", "inet4", "inet6"), Refused(_UNREAD)),
+    "vector": RefusedType("a vector arrives as text; configure string to keep it", Wire.STRING),
+    **dict.fromkeys(("uuid", "inet4", "inet6"), RefusedType(_UNREAD)),
 }
 """Types that arrive in one way, whatever else the record tells of them."""
 
@@ -149,7 +149,7 @@ def _outcome(parsed: MysqlType, zone: str | None, *, is_bytes: bool) -> Outcome:
         case "timestamp":
             return _timestamp(zone)
         case _:
-            return Refused("no lake type is known for it")
+            return RefusedType("no lake type is known for it")
 
 
 def _integer(parsed: MysqlType) -> Mapped:
@@ -164,7 +164,7 @@ def _integer(parsed: MysqlType) -> Mapped:
 
 def _decimal(parsed: MysqlType) -> Outcome:
     if not parsed.arguments:
-        return Refused(_NO_DIGITS, Wire.DECIMAL_TEXT)
+        return RefusedType(_NO_DIGITS, Wire.DECIMAL_TEXT)
     return decimal_as(parsed, TypeEncoding(Wire.DECIMAL_TEXT))
 
 
@@ -180,7 +180,7 @@ def _bytes(parsed: MysqlType) -> Mapped:
 def _bits(parsed: MysqlType) -> Outcome:
     if not parsed.arguments:
         reason = "the record does not tell its width; configure bigint or decimal(20,0)"
-        return Refused(reason, Wire.INTEGER_TEXT)
+        return RefusedType(reason, Wire.INTEGER_TEXT)
     type_ = bit_type(parsed)
     boolean = type_ is Primitive.BOOLEAN
     return Mapped(type_, TypeEncoding(Wire.BOOLEAN_TEXT if boolean else Wire.INTEGER_TEXT))
@@ -189,16 +189,16 @@ def _bits(parsed: MysqlType) -> Outcome:
 def _labels(parsed: MysqlType) -> Outcome:
     enum = parsed.name == "enum"
     if not parsed.labels:
-        return Refused(_NO_LABELS.format("int" if enum else "decimal(20,0)"), Wire.INTEGER_TEXT)
+        return RefusedType(_NO_LABELS.format("int" if enum else "decimal(20,0)"), Wire.INTEGER_TEXT)
     if not enum and len(parsed.labels) > _SET_MEMBERS:
-        return Refused(f"a set has at most {_SET_MEMBERS} members")
+        return RefusedType(f"a set has at most {_SET_MEMBERS} members")
     wire = Wire.ENUM_ORDINAL if enum else Wire.SET_BITS
     return Mapped(Primitive.STRING, TypeEncoding(wire), detail=WireDetail(parsed.labels))
 
 
 def _timestamp(zone: str | None) -> Outcome:
     if zone is None:
-        return Refused(_NO_ZONE, Wire.TIMESTAMP_TEXT)
+        return RefusedType(_NO_ZONE, Wire.TIMESTAMP_TEXT)
     return Mapped(
         Primitive.TIMESTAMPTZ, TypeEncoding(Wire.TIMESTAMP_TEXT), detail=WireDetail(zone=zone)
     )

@@ -16,7 +16,7 @@ from typing import Final
 from cdc_assets.databases.mapping import (
     Mapped,
     Outcome,
-    Refused,
+    RefusedType,
     as_column,
     bits,
     decimal,
@@ -114,8 +114,8 @@ _ALWAYS: Final[dict[str, Outcome]] = {
     "year": Mapped(Primitive.INT, TypeEncoding(Wire.INT)),
     "timestamp": Mapped(Primitive.TIMESTAMPTZ, TypeEncoding(Wire.ISO_ZONED)),
     "vector": Mapped(ListOf(Primitive.FLOAT), TypeEncoding(Wire.LIST, Wire.FLOAT)),
-    "uuid": Refused(_UUID, Wire.STRING),
-    **dict.fromkeys(("inet4", "inet6"), Refused(_UNPARSED)),
+    "uuid": RefusedType(_UUID, Wire.STRING),
+    **dict.fromkeys(("inet4", "inet6"), RefusedType(_UNPARSED)),
 }
 """Types that arrive in one way, whatever the modes."""
 
@@ -158,16 +158,16 @@ def mapped_by(
     return as_column(column, unreadable(parsed) or outcome_of(parsed))
 
 
-def unreadable(parsed: MysqlType) -> Refused | None:
+def unreadable(parsed: MysqlType) -> RefusedType | None:
     """Says why a type's text or storage is not understood; None if it is."""
     if not parsed.name:
-        return Refused("this is not the text of a type")
+        return RefusedType("this is not the text of a type")
     if "compressed" in parsed.remarks:
-        return Refused("no connector reads compressed columns from MariaDB's binlog")
+        return RefusedType("no connector reads compressed columns from MariaDB's binlog")
     if "mariadb-5.3" in parsed.remarks and not parsed.arguments:
         return None  # without fractions it is what MySQL 5.5 wrote
     if parsed.remarks:
-        return Refused(f"its definition is not understood ({', '.join(parsed.remarks)})")
+        return RefusedType(f"its definition is not understood ({', '.join(parsed.remarks)})")
     return None
 
 
@@ -193,7 +193,7 @@ def _outcome(parsed: MysqlType, modes: ConnectorModes) -> Outcome:
         case "time":
             return _time(digits, modes.time)
         case _:
-            return Refused("no lake type is known for it")
+            return RefusedType("no lake type is known for it")
 
 
 def _integer(parsed: MysqlType, mode: UnsignedMode) -> Mapped:
@@ -218,7 +218,7 @@ def _integer(parsed: MysqlType, mode: UnsignedMode) -> Mapped:
 def decimal_as(parsed: MysqlType, encoding: TypeEncoding) -> Outcome:
     """Maps a ``decimal`` whose digits arrive as text: of more than the lake has, to that text."""
     exact = _exact_decimal(parsed)
-    if isinstance(exact, Refused):
+    if isinstance(exact, RefusedType):
         return exact
     if isinstance(exact.type, Decimal):
         return Mapped(exact.type, encoding)
@@ -227,15 +227,15 @@ def decimal_as(parsed: MysqlType, encoding: TypeEncoding) -> Outcome:
 
 def _decimal(parsed: MysqlType, modes: ConnectorModes) -> Outcome:
     exact = _exact_decimal(parsed)
-    return exact if isinstance(exact, Refused) else decimal(exact, modes)
+    return exact if isinstance(exact, RefusedType) else decimal(exact, modes)
 
 
-def _exact_decimal(parsed: MysqlType) -> StoredAs | Refused:
+def _exact_decimal(parsed: MysqlType) -> StoredAs | RefusedType:
     """Maps it with the digits that are declared, (10,0) if none are."""
     precision, scale = (*parsed.arguments, *(10, 0)[len(parsed.arguments) :])[:2]
     precision = precision or 10  # decimal(0) is decimal(10)
     if scale > precision:
-        return Refused("its scale is above its precision, which MySQL does not allow")
+        return RefusedType("its scale is above its precision, which MySQL does not allow")
     return stand_ins.decimal(precision, scale)
 
 
@@ -268,7 +268,7 @@ def _time(digits: int, mode: TimeMode) -> Outcome:
             return _time(digits, TimeMode.ADAPTIVE_TIME_MICROSECONDS)
         case TimeMode.CONNECT | TimeMode.ISOSTRING:
             wire = Wire.MILLIS_OF_DAY if mode is TimeMode.CONNECT else Wire.ISO_TIME
-            return Refused(_TIME_OF_DAY.format(mode.value), wire)
+            return RefusedType(_TIME_OF_DAY.format(mode.value), wire)
         case _:
             return usable(Primitive.LONG, time_of_day(digits, mode), MICROSECONDS)
 

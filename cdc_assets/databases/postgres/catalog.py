@@ -9,11 +9,11 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.databases.catalog import Facts
+from cdc_assets.databases.catalog import ColumnFacts
 from cdc_assets.databases.postgres.columns import PostgresColumn
 from cdc_assets.databases.postgres.connection import address_of, connected, translated
 from cdc_assets.databases.postgres.table import (
-    CatalogTable,
+    PostgresTable,
     Publication,
     ReplicaIdentity,
     RowIdentity,
@@ -24,7 +24,7 @@ _REWRITTEN: Final = frozenset({"hstore", "interval", "timetz"})
 """Types whose values the connector writes in another form than the database."""
 
 
-def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, CatalogTable]:
+def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, PostgresTable]:
     """Reads the catalog. Tables that do not exist are left out.
 
     Raises:
@@ -86,12 +86,12 @@ def _asked(
         raise translated(error, address) from error
 
 
-def _table(facts: Sequence[Any]) -> CatalogTable:
+def _table(facts: Sequence[Any]) -> PostgresTable:
     columns, key, identity, comment, identity_key, deferrable_key, *publishing = facts
     publications, partitions, by_partition, root, told, oid, *logging = publishing
     is_unlogged, identities, look = logging
     published = tuple(_publication(**each) for each in publications or ())
-    return CatalogTable(
+    return PostgresTable(
         tuple(PostgresColumn(**column) for column in columns),
         tuple(key or ()),
         ReplicaIdentity(identity),
@@ -123,9 +123,9 @@ def _look(said: Mapping[str, Any], published: Sequence[Publication]) -> CatalogL
     )
 
 
-def _facts(types: Mapping[str, str], told: Mapping[str, Any]) -> dict[str, Facts]:
+def _facts(types: Mapping[str, str], told: Mapping[str, Any]) -> dict[str, ColumnFacts]:
     """Drops existing values that the connector writes in another form than the database."""
-    found = {name: Facts(**each) for name, each in told.items()}
+    found = {name: ColumnFacts(**each) for name, each in told.items()}
     return {
         name: replace(facts, existing=None, is_untold=True)
         if facts.existing is not None and types.get(name) in _REWRITTEN

@@ -25,7 +25,7 @@ from cdc_assets.databases.postgres.connection import (
 )
 from cdc_assets.databases.postgres.dialect import PostgresDialect
 from cdc_assets.databases.postgres.server import DELIVERED, PLACE, nudge
-from cdc_assets.databases.rows import Access, Delivery, Driver, SourceRows, table_of
+from cdc_assets.databases.rows import Access, DeliveryState, Driver, SourceRows, table_of
 from cdc_assets.databases.statements import Statements, paired
 from cdc_assets.errors import ConfigError, TerminalError
 
@@ -141,13 +141,13 @@ class PostgresRows(SourceRows):
         oldest = self.asked("SELECT txid_snapshot_xmin(txid_current_snapshot())")[0][0]
         return int(oldest) >= int(moment)
 
-    def delivery(self, until: str) -> Delivery:
+    def delivery(self, until: str) -> DeliveryState:
         """See `SourceRows`: a connector confirms to its slot what Kafka has acknowledged."""
         rows = self.asked(DELIVERED, {"until": until, "slot": self.access.slot})
         behind = [name for name, is_done in rows if not is_done]
         if not rows:
-            return Delivery(False, f"slot {self.access.slot or '(none in the database)'}")
-        return Delivery(not behind, f"slot {', '.join(behind or [name for name, _ in rows])}")
+            return DeliveryState(False, f"slot {self.access.slot or '(none in the database)'}")
+        return DeliveryState(not behind, f"slot {', '.join(behind or [name for name, _ in rows])}")
 
     def nudge(self) -> None:
         """See `SourceRows`: by itself a message that only connectors see; no row is written."""

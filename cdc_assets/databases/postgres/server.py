@@ -169,7 +169,7 @@ _END: Final = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')"
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedOperations:
     """A publication, and the operations that it publishes."""
 
     name: str
@@ -194,7 +194,7 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class PostgresServer:
     """One database's server.
 
     Attributes:
@@ -206,7 +206,7 @@ class Server:
     wal_level: str
     keep_bytes: int | None
     slots: Mapping[str, Slot]
-    publications: Mapping[str, Published]
+    publications: Mapping[str, PublishedOperations]
     roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
     now: datetime | None = None
 
@@ -257,7 +257,7 @@ WHERE has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELEC
 """
 
 
-def read_server(dsn: str, tables: Iterable[TableName], roles: Iterable[str]) -> Server:
+def read_server(dsn: str, tables: Iterable[TableName], roles: Iterable[str]) -> PostgresServer:
     """Reads the server's side of logical replication: four queries, however many tables.
 
     Args:
@@ -282,11 +282,11 @@ def read_server(dsn: str, tables: Iterable[TableName], roles: Iterable[str]) -> 
             found = connection.execute(_ROLES, about).fetchall()
     except psycopg.Error as error:
         raise translated(error, address) from error
-    return Server(
+    return PostgresServer(
         wal_level=level,
         keep_bytes=None if keep is None or keep < 0 else keep << 20,
         slots={each.name: each for each in read_slots(dsn)},
-        publications={name: Published(name, *said) for name, *said in publications},
+        publications={name: PublishedOperations(name, *said) for name, *said in publications},
         roles={
             name: Role(may, frozenset((schema, table) for schema, table in unreadable))
             for name, may, unreadable in found

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from cdc_assets.databases.catalog import Facts
+from cdc_assets.databases.catalog import ColumnFacts
 from cdc_assets.databases.postgres.columns import PostgresColumn, toast_warning
 from cdc_assets.databases.postgres.types import describe_table, without_lost
 from cdc_assets.errors import TerminalError
@@ -69,7 +69,7 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True)
-class CatalogTable:
+class PostgresTable:
     """A table as the catalog has it; generated columns included, dropped ones not.
 
     Attributes:
@@ -100,7 +100,7 @@ class CatalogTable:
     root: tuple[str, str] | None = None
     partitions: tuple[tuple[str, str], ...] = ()
     by_partition: tuple[str, ...] = ()
-    facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
+    facts: Mapping[str, ColumnFacts] = field(default_factory=dict[str, ColumnFacts])
     identity: str = ""
     is_unlogged: bool = False
     partition_identities: tuple[RowIdentity, ...] = ()

@@ -17,7 +17,7 @@ from typing import Final
 from cdc_assets.databases.mapping import (
     Mapped,
     Outcome,
-    Refused,
+    RefusedType,
     as_column,
     bits,
     decimal,
@@ -176,21 +176,21 @@ def _sent_as(lost: PostgresColumn) -> Collection[Wire]:
     return {Wire.GEOMETRY} if lost.type_name in SPATIAL else {Wire.STRING}
 
 
-def _lost(column: PostgresColumn, modes: ConnectorModes) -> Refused | None:
+def _lost(column: PostgresColumn, modes: ConnectorModes) -> RefusedType | None:
     """Returns the reason why a column's values are missing or incomplete in records; else None."""
     match column.type_name:
         case name if name in _EMPTIED:
-            return Refused(_SENT_EMPTY)
+            return RefusedType(_SENT_EMPTY)
         case name if column.is_array and name in _ARRAYS_LEFT_OUT:
-            return Refused(f"the connector leaves arrays of {name} out of its events")
+            return RefusedType(f"the connector leaves arrays of {name} out of its events")
         case _ if column.is_array and column.dimensions > 1:
             return _nested(column)
         case _ if column.is_array or column.kind not in OF_EXTENSIONS:
             return None
         case "name" if not modes.unknown:
-            return Refused(_NAME)
+            return RefusedType(_NAME)
         case "varbit":
-            return Refused(_VARBIT, Wire.BITS)
+            return RefusedType(_VARBIT, Wire.BITS)
         case _:
             return None
 
@@ -208,7 +208,7 @@ def map_column(column: PostgresColumn, modes: ConnectorModes) -> Column | Unmapp
         reason = lost_when_unchanged(
             column, outcome.encoding.wire, modes, is_bytes=_is_bytes(column)
         )
-        outcome = Refused(reason, accepted=outcome) if reason else outcome
+        outcome = RefusedType(reason, accepted=outcome) if reason else outcome
     return as_column(column, outcome, unchanged_marker=_may_be_marked(column, modes))
 
 
@@ -245,7 +245,7 @@ def _scalar(column: PostgresColumn, modes: ConnectorModes) -> Outcome:
         case _ if name in _STAND_INS:
             return stored(_STAND_INS[name])
         case _:
-            return Refused(_LEFT_OUT)
+            return RefusedType(_LEFT_OUT)
 
 
 def _is_unknown(column: PostgresColumn) -> bool:
@@ -257,22 +257,22 @@ def _is_unknown(column: PostgresColumn) -> bool:
 
 def _unknown(modes: ConnectorModes) -> Outcome:
     if not modes.unknown:
-        return Refused(_LEFT_OUT)
+        return RefusedType(_LEFT_OUT)
     return usable(Primitive.BINARY, encoding_of(Primitive.BINARY, modes, None), _AS_TEXT)
 
 
 def _array(column: PostgresColumn, modes: ConnectorModes) -> Outcome:
     element = _scalar(column, modes)
-    if isinstance(element, Refused):
-        return Refused(f"elements: {element.reason}")
+    if isinstance(element, RefusedType):
+        return RefusedType(f"elements: {element.reason}")
     if isinstance(element.type, ListOf | StructOf) or element.encoding.wire is Wire.JSON:
         return stored(stand_ins.DOCUMENT)
     encoding = TypeEncoding(Wire.LIST, element.encoding.wire)
     return Mapped(ListOf(element.type), encoding, element.comment, element.detail)
 
 
-def _nested(column: PostgresColumn) -> Refused:
-    return Refused(_NESTED.format(column.type_name))
+def _nested(column: PostgresColumn) -> RefusedType:
+    return RefusedType(_NESTED.format(column.type_name))
 
 
 def _money(modes: ConnectorModes) -> Outcome:

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Final
 from cdc_assets.changes.json_text import mapping, read_json, read_object
 from cdc_assets.changes.names import TableName
 from cdc_assets.formats.debezium.added_fields import AddedFields
-from cdc_assets.formats.debezium.dialects import CloudEvents, Dialect, Documents, Enveloped, Flat
+from cdc_assets.formats.debezium.dialects import (
+    CloudEvents,
+    Documents,
+    Enveloped,
+    EnvelopeDialect,
+    Flat,
+)
 from cdc_assets.formats.debezium.dialects.cloudevents import is_cloud_event
 from cdc_assets.formats.debezium.dialects.dialect import (
     is_nothing,
@@ -63,7 +69,7 @@ class _Told:
         schema: that schema.
     """
 
-    dialect: Dialect
+    dialect: EnvelopeDialect
     event: JsonObject
     is_inline: bool
     schema: object
@@ -253,7 +259,7 @@ class DebeziumJson(Format):
         return Enveloped()
 
     @cached_property
-    def _dialects(self) -> tuple[Dialect, ...]:
+    def _dialects(self) -> tuple[EnvelopeDialect, ...]:
         """Returns the dialects; each precedes dialects that would accept its records too."""
         return (CloudEvents(), self._flat, Documents(), self._enveloped)
 
@@ -266,7 +272,7 @@ class DebeziumJson(Format):
                 return _Told(dialect, event, found.is_wrapped, found.schema)
         return None
 
-    def _dialect_of(self, layout: Layout) -> Dialect:
+    def _dialect_of(self, layout: Layout) -> EnvelopeDialect:
         named = (each for each in self._dialects if layout.dialect in (each.bare, each.inline))
         return next(named)
 

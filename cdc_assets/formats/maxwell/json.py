@@ -132,9 +132,9 @@ class MaxwellJson(Format):
     def of_catalog(self, table: SourceTable) -> Described:
         """Describes tables of MySQL and MariaDB, by the types that Maxwell writes."""
         from cdc_assets.databases.mysql.maxwell_types import describe_maxwell_table
-        from cdc_assets.databases.mysql.table import CatalogTable
+        from cdc_assets.databases.mysql.table import MysqlTable
 
-        if not isinstance(table, CatalogTable):
+        if not isinstance(table, MysqlTable):
             what = "maxwell-json holds changes of MySQL and MariaDB, and the database is another"
             raise TerminalError(what, where="sources.*.database.kind", remedy="correct the kind")
         key, comment = table.primary_key, table.comment

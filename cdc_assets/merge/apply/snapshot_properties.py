@@ -73,14 +73,14 @@ class Recorder:
     """Records the outcome of one batch, right before its last write.
 
     Attributes:
-        promise: target for latencies, which decides the figures that are kept.
+        slo_target: target for latencies, which decides the figures that are kept.
         refusals: has taken the records that cannot be merged.
         clock: wall clock.
         seconds_to_publish: assumed time from the record until readers see the batch.
         carry: adds to the table's state what guards have to know of the batch.
     """
 
-    promise: SloTarget
+    slo_target: SloTarget
     refusals: Refusals
     clock: Callable[[], datetime]
     seconds_to_publish: float
@@ -113,13 +113,13 @@ class Recorder:
         left = self.refusals.missing(plan)
         quarantined = self.refusals.quarantined
         outcome = replace(outcome, quarantined=quarantined, missing=left, latency=latency)
-        published = record_of(plan, outcome, truncated, now, self.promise)
+        published = record_of(plan, outcome, truncated, now, self.slo_target)
         carried = self.carry(published.carried)
         return replace(outcome, published=replace(published, carried=carried))
 
 
 def record_of(
-    plan: BatchPlan, outcome: BatchOutcome, truncated: str, now: datetime, promise: SloTarget
+    plan: BatchPlan, outcome: BatchOutcome, truncated: str, now: datetime, slo_target: SloTarget
 ) -> Published:
     """Returns the content of the snapshot's properties, without what guards carry.
 
@@ -128,7 +128,7 @@ def record_of(
         outcome: after its last part.
         truncated: position of the newest truncate, hexadecimal.
         now: aware time.
-        promise: target for latencies, which decides the figures that are kept.
+        slo_target: target for latencies, which decides the figures that are kept.
     """
     before, figures = plan.published, outcome.figures
     carried = before.carried if before else _first(plan)
@@ -167,7 +167,7 @@ def record_of(
             "rejected": figures.rejected,
             "quarantined": quarantined,
         },
-        slo=slo.kept(now, promise),
+        slo=slo.kept(now, slo_target),
         shard=plan.entry.shard_value,
         valid_through=_valid_through(plan, quarantined),
         others=plan.state.others if plan.state else {},

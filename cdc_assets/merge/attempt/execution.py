@@ -64,7 +64,7 @@ class Executions:
             spark=means.session(),
             catalog=means.catalog,
             lake=means.connections.lake,
-            promise=means.source(plan.entry).slo.target,
+            slo_target=means.source(plan.entry).slo.target,
             refusals=work.refusals,
             decoder=work.decoder,
             context=read(plan, plan.context) if plan.context else None,

@@ -68,7 +68,7 @@ class BatchExecution:
     """The execution of one batch. Use once.
 
     Attributes:
-        promise: target for latencies, which decides the figures that are kept.
+        slo_target: target for latencies, which decides the figures that are kept.
         refusals: takes the records that cannot be merged.
         decoder: of the batch's records, with its plan.
         context: the record before each range, raw; None if there are none.
@@ -85,7 +85,7 @@ class BatchExecution:
     spark: SparkSession
     catalog: str
     lake: Lake
-    promise: SloTarget
+    slo_target: SloTarget
     refusals: Refusals
     decoder: BatchDecoder
     context: DataFrame | None
@@ -161,7 +161,9 @@ class BatchExecution:
         publisher = Publisher(self.spark, self.catalog, self.lake, plan)
         branch = Branch(publisher, partial(self.require_same_topic, plan))
         carry = partial(self._guards.carried, last=last)
-        recorder = Recorder(self.promise, self.refusals, self.clock, self.seconds_to_publish, carry)
+        recorder = Recorder(
+            self.slo_target, self.refusals, self.clock, self.seconds_to_publish, carry
+        )
         changes_of = partial(self._reader.changes_of, last)
         it = Application(last, parts, branch, self._means, changes_of, refusing, recorder)
         with branch.dropped_on_failure():

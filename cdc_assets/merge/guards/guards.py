@@ -24,7 +24,7 @@ from cdc_assets.merge.guards.placeholders import Placeholders
 from cdc_assets.merge.guards.read_floors import Snapshots
 from cdc_assets.merge.guards.restarts import RestartedSource
 from cdc_assets.merge.guards.scattered_keys import ScatteredKeys
-from cdc_assets.merge.guards.statements import Statements
+from cdc_assets.merge.guards.statements import DdlStatements
 from cdc_assets.merge.guards.unfinished import UnfinishedTransactions
 from cdc_assets.merge.guards.unknown_schemas import UnknownSchemas
 from cdc_assets.merge.intake.observe import Watched
@@ -33,7 +33,7 @@ from cdc_assets.merge.plan.outcome import Replan
 GUARDS: Final[Sequence[type[Guard]]] = (
     OtherTables,
     UnknownSchemas,
-    Statements,
+    DdlStatements,
     UnplannedColumns,
     RestartedSource,
     LostValues,

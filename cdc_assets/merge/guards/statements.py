@@ -9,7 +9,7 @@ from cdc_assets.merge.intake.ddl_records import statements_among
 from cdc_assets.merge.plan.outcome import NeedsDdl
 
 
-class Statements(Guard):
+class DdlStatements(Guard):
     """Has the batch planned again, with the statements that are among its records."""
 
     def judge(self, this: Pass) -> Pass | NeedsDdl:

@@ -22,7 +22,7 @@ from typing import Final
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import SourceConfig
-from cdc_assets.databases.catalog import Facts, SourceTable, told, with_number
+from cdc_assets.databases.catalog import ColumnFacts, SourceTable, told, with_number
 from cdc_assets.databases.kinds import catalog_of
 from cdc_assets.errors import RejectedRecordError, TerminalError, TransientError
 from cdc_assets.formats.format import Format
@@ -127,7 +127,7 @@ class TypeSource:
         columns = (self._with_facts(each, facts.get(each.name), entry) for each in schema.columns)
         return replace(schema, columns=tuple(columns))
 
-    def _with_facts(self, column: Column, facts: Facts | None, entry: TableEntry) -> Column:
+    def _with_facts(self, column: Column, facts: ColumnFacts | None, entry: TableEntry) -> Column:
         """Adds facts to a column older than the lake table, whose default says nothing of rows."""
         told = with_number(replace(column, existing=None), facts)
         is_certain = facts is not None and facts.number and not entry.shard
@@ -377,7 +377,7 @@ class TypeSource:
         return given.exact(where)
 
 
-def _number(facts: Mapping[str, Facts], name: str) -> int:
+def _number(facts: Mapping[str, ColumnFacts], name: str) -> int:
     return facts[name].number if name in facts else 0
 
 

@@ -19,7 +19,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_assets.databases.catalog import Facts, with_number
+from cdc_assets.databases.catalog import ColumnFacts, with_number
 from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.lacking import texts
@@ -97,7 +97,7 @@ class PastColumns:
             _log.warning("table=%s: %s was dropped at the source", self.plan.entry.table, name)
         return tuple(past)
 
-    def _require_told(self, vanished: Sequence[str], facts: Mapping[str, Facts]) -> None:
+    def _require_told(self, vanished: Sequence[str], facts: Mapping[str, ColumnFacts]) -> None:
         """Fails if a vanished column may have been renamed to a present one.
 
         Raises:
@@ -122,7 +122,7 @@ class PastColumns:
             )
             raise TerminalError(what, where=self.plan.where, remedy=remedy)
 
-    def _strange(self, facts: Mapping[str, Facts]) -> list[str]:
+    def _strange(self, facts: Mapping[str, ColumnFacts]) -> list[str]:
         """Returns the columns whose values older records may have under another name.
 
         Those that the lake has from records are known by their numbers. Where records carry no
@@ -294,7 +294,7 @@ class Preparation:
         return sorted(records, key=lambda each: former.isdisjoint(each.names))
 
     def _told(
-        self, plan: BatchPlan, record: TableSchema, facts: Mapping[str, Facts]
+        self, plan: BatchPlan, record: TableSchema, facts: Mapping[str, ColumnFacts]
     ) -> TableSchema:
         """Adds the database's facts about the columns.
 
@@ -312,7 +312,7 @@ class Preparation:
         )
         return replace(record, columns=tuple(columns))
 
-    def _facts(self, plan: BatchPlan, *, must: bool) -> Mapping[str, Facts]:
+    def _facts(self, plan: BatchPlan, *, must: bool) -> Mapping[str, ColumnFacts]:
         """Returns facts about the columns; without new columns, records need no facts."""
         try:
             return self.types.asked.facts(plan.entry) or {}

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import SourceConfig
-from cdc_assets.databases.catalog import Facts, SourceTable, numbered
+from cdc_assets.databases.catalog import ColumnFacts, SourceTable, numbered
 from cdc_assets.databases.kinds import catalog_of
 from cdc_assets.errors import UnreachableError
 from cdc_assets.registry import TableEntry
@@ -85,7 +85,7 @@ class SourceAnswers:
         table = self.table(entry)
         return (table.identity or None) if table is not None else None
 
-    def facts(self, entry: TableEntry) -> Mapping[str, Facts] | None:
+    def facts(self, entry: TableEntry) -> Mapping[str, ColumnFacts] | None:
         """Returns facts about columns by their names; None if there are none.
 
         Where statements give the numbers of columns, former names are included. Tables that are
@@ -99,7 +99,7 @@ class SourceAnswers:
             return {name: replace(each, number=0) for name, each in found.items()}
         return found
 
-    def known_facts(self, entry: TableEntry) -> Mapping[str, Facts] | None:
+    def known_facts(self, entry: TableEntry) -> Mapping[str, ColumnFacts] | None:
         """Returns `facts` if the database need not be asked for them; None otherwise."""
         is_asked = entry.at_source in self._read or self._source.database is None
         return self.facts(entry) if is_asked else None

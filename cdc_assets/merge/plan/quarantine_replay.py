@@ -12,7 +12,7 @@ from cdc_assets.merge.plan.plan import BatchPlan
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class QuarantinedRecord:
+class QuarantineKey:
     """One record in quarantine.
 
     Attributes:
@@ -41,7 +41,7 @@ class QuarantinePlace(Enum):
     """Of another topic than the present one, possibly with the same name."""
 
 
-def place_of(kept: QuarantinedRecord, plan: BatchPlan, missing: Missing | None) -> QuarantinePlace:
+def place_of(kept: QuarantineKey, plan: BatchPlan, missing: Missing | None) -> QuarantinePlace:
     """Returns the place of a record.
 
     Args:
@@ -60,7 +60,7 @@ def place_of(kept: QuarantinedRecord, plan: BatchPlan, missing: Missing | None) 
     )
 
 
-def count_held(kept: Iterable[QuarantinedRecord], plan: BatchPlan, missing: Missing | None) -> int:
+def count_held(kept: Iterable[QuarantineKey], plan: BatchPlan, missing: Missing | None) -> int:
     """Returns how many records stay in quarantine; arguments as of `place_of`."""
     held = {QuarantinePlace.MISSING, QuarantinePlace.FOREIGN}
     return len({each for each in kept if place_of(each, plan, missing) in held})
@@ -100,7 +100,7 @@ class Requeue:
     @classmethod
     def of(
         cls,
-        kept: Iterable[QuarantinedRecord],
+        kept: Iterable[QuarantineKey],
         wanted: Collection[Coordinate] | None,
         plan: BatchPlan,
     ) -> Requeue:

@@ -27,7 +27,7 @@ from cdc_assets.errors import RejectedRecordError
 from cdc_assets.formats.flat import by_partition
 from cdc_assets.formats.oversized import size_of
 from cdc_assets.lake.quarantined import quarantine_name
-from cdc_assets.merge.plan.quarantine_replay import QuarantinedRecord
+from cdc_assets.merge.plan.quarantine_replay import QuarantineKey
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.writing import run_over
@@ -141,14 +141,14 @@ class Quarantine:
         mine = of_topic.join(F.broadcast(self._frame(wanted)), list(_COORDINATE), "left_semi")
         return mine.dropDuplicates(list(_COORDINATE)).select(*_KAFKA)
 
-    def kept(self, table: TableName, most: int | None = None) -> tuple[QuarantinedRecord, ...]:
+    def kept(self, table: TableName, most: int | None = None) -> tuple[QuarantineKey, ...]:
         """Returns the places of a table's records, each once; up to a number, or all."""
         found = self._of(table)
         if found is None:
             return ()
         places = _places(found)
         rows = (places if most is None else places.limit(most)).collect()
-        return tuple(sorted(QuarantinedRecord(Coordinate(*row[:3]), row[_ID]) for row in rows))
+        return tuple(sorted(QuarantineKey(Coordinate(*row[:3]), row[_ID]) for row in rows))
 
     def count(self, table: TableName) -> int:
         """Returns the number of a table's records."""

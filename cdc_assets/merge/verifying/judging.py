@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cdc_assets.databases.rows import Found
-from cdc_assets.merge.verifying.lake_rows import LakeRow, Look
+from cdc_assets.databases.rows import SourceKeyRows
+from cdc_assets.merge.verifying.lake_rows import LakeKeyRows, LakeRow
 from cdc_assets.schema.comparing import Comparison, Key
 
 
-class Kind(StrEnum):
+class DifferenceKind(StrEnum):
     """The kinds of difference."""
 
     MISSING = "missing in the lake"
@@ -45,14 +45,14 @@ class Difference:
     """
 
     key: Key
-    kind: Kind
+    kind: DifferenceKind
     columns: tuple[str, ...]
     version: object
     told: tuple[str | None, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class KeyVerdicts:
     """The result for some keys: those that differ, and those that changed meanwhile."""
 
     differences: tuple[Difference, ...]
@@ -60,8 +60,12 @@ class Judged:
 
 
 def judge(
-    keys: Sequence[Key], before: Look, found: Found, after: Look, comparison: Comparison
-) -> Judged:
+    keys: Sequence[Key],
+    before: LakeKeyRows,
+    found: SourceKeyRows,
+    after: LakeKeyRows,
+    comparison: Comparison,
+) -> KeyVerdicts:
     """Judges some keys by the three reads (see the module)."""
     differences: list[Difference] = []
     changing: list[Key] = []
@@ -74,22 +78,22 @@ def judge(
         if difference is not None:
             kind, columns = difference
             differences.append(Difference(key, kind, columns, version, found.told.get(key)))
-    return Judged(tuple(differences), tuple(changing))
+    return KeyVerdicts(tuple(differences), tuple(changing))
 
 
 def _difference(
     row: tuple[str | None, ...] | None, rows: Sequence[LakeRow], comparison: Comparison
-) -> tuple[Kind, tuple[str, ...]] | None:
+) -> tuple[DifferenceKind, tuple[str, ...]] | None:
     if row is None:
-        return (Kind.ONLY_IN_LAKE, ()) if rows else None
+        return (DifferenceKind.ONLY_IN_LAKE, ()) if rows else None
     if not rows:
-        return Kind.MISSING, ()
+        return DifferenceKind.MISSING, ()
     if len(rows) > 1:
-        return Kind.TWICE, ()
+        return DifferenceKind.TWICE, ()
     here, there = map(_digest, row), rows[0].columns
     triples = zip(comparison.columns, here, there, strict=True)
     columns = tuple(column.name for column, one, other in triples if one != other)
-    return (Kind.DIFFERENT, columns) if columns else None
+    return (DifferenceKind.DIFFERENT, columns) if columns else None
 
 
 def _digest(text: str | None) -> str | None:

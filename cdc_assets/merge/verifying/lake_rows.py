@@ -45,7 +45,7 @@ class LakeRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LakeKeyRows:
     """The lake's rows and remembered deletes of some keys at one snapshot.
 
     Attributes:
@@ -123,7 +123,7 @@ class LakeRows:
                 found[tuple(key)] = (*found.get(tuple(key), ()), text)
         return found
 
-    def look(self, keys: Sequence[Key]) -> Look:
+    def look(self, keys: Sequence[Key]) -> LakeKeyRows:
         """Returns the rows and remembered deletes of some keys."""
         published = self._plan.published
         carried = published.carried if published else Carried()
@@ -133,7 +133,7 @@ class LakeRows:
                 row = LakeRow(position, is_deleted, tuple(columns))
                 rows[tuple(key)] = (*rows.get(tuple(key), ()), row)
             deletes = self._deletes(keys, carried)
-        return Look(rows, deletes, carried)
+        return LakeKeyRows(rows, deletes, carried)
 
     def of_keys(self, keys: Sequence[Key]) -> DataFrame:
         """Returns key, position, deleted flag and digests of columns of the rows of keys."""

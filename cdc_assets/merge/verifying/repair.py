@@ -32,7 +32,7 @@ from cdc_assets.databases.statements import KEY, TOLD
 from cdc_assets.errors import ConfigError, ConflictError, TerminalError, TransientError
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.failures import translated
-from cdc_assets.merge.verifying.judging import Difference, Kind
+from cdc_assets.merge.verifying.judging import Difference, DifferenceKind
 from cdc_assets.merge.verifying.lake_rows import LakeRows
 from cdc_assets.merge.verifying.putting import AT, EXISTS, Putting
 
@@ -43,7 +43,7 @@ _PATIENCE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RowRepair:
     """A difference, and the position for the row that replaces it, hexadecimal."""
 
     difference: Difference
@@ -111,7 +111,7 @@ class Repair:
         self._way = putting.way
         self._generation = generation
 
-    def apply(self, wanted: Sequence[Wanted]) -> Done:
+    def apply(self, wanted: Sequence[RowRepair]) -> Done:
         """Replaces the differing rows with the source's.
 
         Raises:
@@ -130,7 +130,7 @@ class Repair:
             self._way.clear()
         return Done(repaired, len(able) - repaired, len(wanted) - len(able))
 
-    def _repaired(self, wanted: Sequence[Wanted]) -> int:
+    def _repaired(self, wanted: Sequence[RowRepair]) -> int:
         tries = 1
         while True:
             try:
@@ -144,9 +144,12 @@ class Repair:
 
     def _is_able(self, difference: Difference) -> bool:
         """Returns whether the source or the lake has all columns of the row exactly."""
-        return not self._of.unread or difference.kind in {Kind.DIFFERENT, Kind.ONLY_IN_LAKE}
+        return not self._of.unread or difference.kind in {
+            DifferenceKind.DIFFERENT,
+            DifferenceKind.ONLY_IN_LAKE,
+        }
 
-    def _tried(self, wanted: Sequence[Wanted]) -> int:
+    def _tried(self, wanted: Sequence[RowRepair]) -> int:
         # 1. plan, and look up
         lakes = self._lakes
         plan = lakes.planner.again(self._entry, (), self._putting.run_id).plan
@@ -161,12 +164,12 @@ class Repair:
                 self._put(plan, rows, still)
         return len(still)
 
-    def _put(self, plan: BatchPlan, rows: LakeRows, wanted: Sequence[Wanted]) -> None:
+    def _put(self, plan: BatchPlan, rows: LakeRows, wanted: Sequence[RowRepair]) -> None:
         # 2. and 3.
         highest = max(each.position for each in wanted)
         self._putting.put(plan, rows, self._told(wanted), len(wanted), highest)
 
-    def _told(self, wanted: Sequence[Wanted]) -> DataFrame:
+    def _told(self, wanted: Sequence[RowRepair]) -> DataFrame:
         """Returns the frame that `cdc_assets.merge.verifying.putting` describes."""
         width = len(self._of.columns)
         nothing = (None,) * width

@@ -21,21 +21,21 @@ from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.config.verify import VerifyConfig
 from cdc_assets.databases.kinds import rows_of
-from cdc_assets.databases.rows import Access, Found, SourceRows
+from cdc_assets.databases.rows import Access, SourceKeyRows, SourceRows
 from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.log.connect import connector_of
 from cdc_assets.merge.attempt import Attempts
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.replicate import Replicator
 from cdc_assets.merge.verifying.judging import Difference, judge
-from cdc_assets.merge.verifying.lake_rows import LakeRows, Look
+from cdc_assets.merge.verifying.lake_rows import LakeKeyRows, LakeRows
 from cdc_assets.merge.verifying.narrowing import Doubts, Say, Sizes, doubts
 from cdc_assets.merge.verifying.pace import Pace
 from cdc_assets.merge.verifying.proof import Proof
 from cdc_assets.merge.verifying.putting import Lakes, Putting
 from cdc_assets.merge.verifying.repair import (
     Repair,
-    Wanted,
+    RowRepair,
     generation_of,
     highest_of,
     require_order,
@@ -55,7 +55,7 @@ _CHANGING: Final = "they changed each time that they were looked at"
 class Settled:
     """The outcome for keys in doubt."""
 
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[RowRepair, ...]
     not_judged: int
     why: str
 
@@ -258,7 +258,7 @@ class _Table:
     def _settled(self, keys: Sequence[Key]) -> Settled:
         """Judges keys repeatedly as long as they change."""
         self._of.say(f"{len(keys)} keys in doubt")
-        wanted: list[Wanted] = []
+        wanted: list[RowRepair] = []
         left, why = list(keys), ""
         for _ in range(self._said.looks):
             plan = self._of.plan(self._entry)
@@ -277,7 +277,7 @@ class _Table:
             changing: list[Key] = []
             for some, was, rows, now in zip(_some(left), before, found, after, strict=True):
                 judged = judge(some, was, rows, now, self._source.comparison)
-                wanted += (Wanted(each, position) for each in judged.differences)
+                wanted += (RowRepair(each, position) for each in judged.differences)
                 changing += judged.changing
             left = changing
             if not left:
@@ -285,7 +285,7 @@ class _Table:
             self._of.say(f"{len(left)} keys changed meanwhile: looking again")
         return Settled(tuple(wanted), len(left), _CHANGING if left else "")
 
-    def _found(self, keys: Sequence[Key]) -> Found:
+    def _found(self, keys: Sequence[Key]) -> SourceKeyRows:
         begun = self._pace.clock()
         with self._pace.step("source: keys"):
             found = self._source.found(keys)
@@ -295,7 +295,7 @@ class _Table:
             self._pace.rest(read, begun)
         return found
 
-    def _looks(self, plan: BatchPlan, keys: Sequence[Key]) -> list[Look]:
+    def _looks(self, plan: BatchPlan, keys: Sequence[Key]) -> list[LakeKeyRows]:
         rows = self._of.rows_at(plan, self._source.comparison)
         with self._pace.step("lake: keys"):
             return [rows.look(some) for some in _some(keys)]

@@ -18,7 +18,7 @@ from cdc_assets.config.connector import ConnectorConfig
 from cdc_assets.formats.wire_id import Framed, Side, read_frame
 from cdc_assets.log.connect import prefix_of
 from cdc_assets.log.values import RawRecord
-from cdc_assets.operate.assess.finding import Place
+from cdc_assets.operate.assess.finding import Subject
 
 Kind = Literal["postgres", "mysql", "mariadb", "sqlserver", "oracle", "mongodb", "yugabyte"]
 
@@ -159,14 +159,14 @@ class Expected:
         has_database: whether a catalog provides types.
     """
 
-    at: Place
+    at: Subject
     format: str
     connector: ConnectorConfig
     has_database: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ConnectorCase:
     """A connector, and what the source's configuration assumes of it."""
 
     connector: Connector

@@ -17,11 +17,11 @@ from cdc_assets.operate.assess.connector import (
     MODES,
     NAME_CONVERTER,
     Connector,
+    ConnectorCase,
     Expected,
-    Judged,
     configured_as,
 )
-from cdc_assets.operate.assess.finding import Finding, Rule, Seen, Verdict, judged
+from cdc_assets.operate.assess.finding import Finding, Obstacle, Rule, Verdict, judged
 from cdc_assets.operate.assess.lossy import LOSSY
 
 _NO, _PARTIAL = Verdict.NO, Verdict.PARTIAL
@@ -36,15 +36,15 @@ _LEAVE_OUT: Final = frozenset({
 
 def judge_connector(connector: Connector, expected: Expected) -> Iterator[Finding]:
     """Yields all findings on one connector."""
-    return judged(RULES, expected.at, Judged(connector, expected))
+    return judged(RULES, expected.at, ConnectorCase(connector, expected))
 
 
-def _state(facts: Judged) -> str:
+def _state(facts: ConnectorCase) -> str:
     bad = facts.connector.bad
     return f"connector {facts.connector.name}: {bad}" if bad else ""
 
 
-def _nulls(facts: Judged, *, replaced: bool) -> str:
+def _nulls(facts: ConnectorCase, *, replaced: bool) -> str:
     """Judges sources without a database; with one, columns are judged one by one."""
     connector = facts.connector
     if facts.expected.has_database or connector.kind == "mongodb":  # no defaults in documents
@@ -58,7 +58,7 @@ def _nulls(facts: Judged, *, replaced: bool) -> str:
     return f"connector {connector.name} names no converter: its worker's is not shown by Connect"
 
 
-def _modes(facts: Judged) -> Iterable[Seen]:
+def _modes(facts: ConnectorCase) -> Iterable[Obstacle]:
     """Judges modes if records have no schemas, which are then read by the configured modes."""
     connector, said, kind = facts.connector, facts.expected.connector, facts.connector.kind
     if connector.has_schemas is not False or kind not in ("postgres", "mysql", "mariadb"):
@@ -69,14 +69,14 @@ def _modes(facts: Judged) -> Iterable[Seen]:
     fields = {name: name.replace(".", "_") for name in MODES if connector.get(name)}
     names = [n for n, field in fields.items() if getattr(really, field) != getattr(said, field)]
     problem = f"connector {connector.name} writes values in other modes than connector: says: "
-    yield Seen(f"{problem}{', '.join(names)}", words=_source(facts))
+    yield Obstacle(f"{problem}{', '.join(names)}", words=_source(facts))
 
 
-def _source(facts: Judged) -> dict[str, str]:
+def _source(facts: ConnectorCase) -> dict[str, str]:
     return {"source": facts.expected.at.source}
 
 
-def _guessed(facts: Judged) -> str:
+def _guessed(facts: ConnectorCase) -> str:
     connector = facts.connector
     if connector.kind == "mongodb":  # a document is one column, of text
         return ""
@@ -85,7 +85,7 @@ def _guessed(facts: Judged) -> str:
     return problem if is_guessed else ""
 
 
-def _placeholder(facts: Judged) -> Iterable[Seen]:
+def _placeholder(facts: ConnectorCase) -> Iterable[Obstacle]:
     connector, usual = facts.connector, "__debezium_unavailable_value"
     mark = connector.get("unavailable.value.placeholder", usual)
     said = facts.expected.connector.unavailable_value_placeholder
@@ -94,7 +94,7 @@ def _placeholder(facts: Judged) -> Iterable[Seen]:
             f"connector {connector.name} marks unchanged large values otherwise than "
             "connector.unavailable_value_placeholder says"
         )
-        yield Seen(problem, words=_source(facts))
+        yield Obstacle(problem, words=_source(facts))
 
 
 def _lost_operations(connector: Connector) -> list[str]:
@@ -107,14 +107,14 @@ def _skipped(connector: Connector) -> set[str]:
     return {each.strip() for each in said.split(",")} - {"", "none"}
 
 
-def _skipped_changes(facts: Judged) -> str:
+def _skipped_changes(facts: ConnectorCase) -> str:
     connector = facts.connector
     said = connector.get("skipped.operations", "t")
     lost = ", ".join(_lost_operations(connector))
     return f"connector {connector.name} skips {lost} (skipped.operations={said})" if lost else ""
 
 
-def _skipped_truncates(facts: Judged) -> str:
+def _skipped_truncates(facts: ConnectorCase) -> str:
     connector = facts.connector
     is_skipped = "t" in _skipped(connector) and not _lost_operations(connector)
     if not is_skipped or connector.kind in _WITHOUT_TRUNCATES:
@@ -122,7 +122,7 @@ def _skipped_truncates(facts: Judged) -> str:
     return f"connector {connector.name} does not send truncates (skipped.operations)"
 
 
-def _signals(facts: Judged) -> Iterable[Seen]:
+def _signals(facts: ConnectorCase) -> Iterable[Obstacle]:
     """Judges a connector that is partly set up for signals in Kafka."""
     connector = facts.connector
     missing = lacking(connector.settings)
@@ -130,15 +130,15 @@ def _signals(facts: Judged) -> Iterable[Seen]:
         names = ", ".join(name for name, _ in missing)
         settings = "; ".join(f"{name}={value}" for name, value in missing)
         problem = f"connector {connector.name} is set up for signals in Kafka without {names}"
-        yield Seen(problem, words={"settings": settings})
+        yield Obstacle(problem, words={"settings": settings})
 
 
-def _transformed(facts: Judged) -> Iterable[Seen]:
+def _transformed(facts: ConnectorCase) -> Iterable[Obstacle]:
     connector = facts.connector
     for alias, kind in connector.transforms:
         if not kind.endswith(_FLATTEN):
             by = f"{alias}: {kind.rpartition('.')[2]}"
-            yield Seen(f"connector {connector.name} transforms records ({by})")
+            yield Obstacle(f"connector {connector.name} transforms records ({by})")
 
 
 def _flattened(connector: Connector) -> Iterator[str]:
@@ -146,7 +146,7 @@ def _flattened(connector: Connector) -> Iterator[str]:
     return (f"transforms.{name}" for name, kind in connector.transforms if kind.endswith(_FLATTEN))
 
 
-def _dropped_deletes(facts: Judged) -> Iterable[Seen]:
+def _dropped_deletes(facts: ConnectorCase) -> Iterable[Obstacle]:
     connector = facts.connector
     for place in _flattened(connector):
         handling = connector.get(f"{place}.delete.tombstone.handling.mode")
@@ -158,19 +158,19 @@ def _dropped_deletes(facts: Judged) -> Iterable[Seen]:
         )
         if handling == "drop" or (is_older and older == "drop" and not tombstones):
             problem = f"connector {connector.name} drops deletes ({place}, {_FLATTEN})"
-            yield Seen(problem, words={"place": place})
+            yield Obstacle(problem, words={"place": place})
 
 
-def _without_fields(facts: Judged) -> Iterable[Seen]:
+def _without_fields(facts: ConnectorCase) -> Iterable[Obstacle]:
     connector = facts.connector
     for place in _flattened(connector):
         fields = {each.strip() for each in connector.get(f"{place}.add.fields").split(",")}
         if not {"op", "source.ts_ms"} <= fields:
             lacks = "add.fields=op,source.ts_ms"
-            yield Seen(f"connector {connector.name} flattens rows without {lacks}")
+            yield Obstacle(f"connector {connector.name} flattens rows without {lacks}")
 
 
-def _left_out(facts: Judged) -> str:
+def _left_out(facts: ConnectorCase) -> str:
     connector = facts.connector
     names = [
         name for name in sorted(connector.settings)
@@ -181,7 +181,7 @@ def _left_out(facts: Judged) -> str:
     return what if names else ""
 
 
-def _converter(facts: Judged) -> str:
+def _converter(facts: ConnectorCase) -> str:
     """Judges the converter, or what the worker's has written; of another one nothing is known."""
     connector, form = facts.connector, facts.expected.format
     converter, wants_json = connector.get("value.converter"), not form.endswith("-avro")
@@ -198,14 +198,14 @@ def _converter(facts: Judged) -> str:
     return f"connector {connector.name} writes {writes}, and format: is {form}"
 
 
-def _unsigned(facts: Judged) -> str:
+def _unsigned(facts: ConnectorCase) -> str:
     connector, setting = facts.connector, "bigint.unsigned.handling.mode"
     is_long = connector.kind in {"mysql", "mariadb"} and connector.get(setting, "long") == "long"
     is_lost = is_long and connector.has_schemas and not facts.expected.has_database
     return f"connector {connector.name}: {setting} is long" if is_lost else ""
 
 
-RULES: Final[tuple[Rule[Judged], ...]] = (
+RULES: Final[tuple[Rule[ConnectorCase], ...]] = (
     Rule(
         "connector_state", _NO, "the connector and its tasks", _state,
         "no changes arrive until it runs",

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from cdc_assets.databases.mysql.server import Grants
-from cdc_assets.databases.mysql.server import Server as BinlogServer
-from cdc_assets.databases.postgres.server import Role, Server, Slot
+from cdc_assets.databases.mysql.server import BinlogServer, Grants
+from cdc_assets.databases.postgres.server import PostgresServer, Role, Slot
 from cdc_assets.operate.assess.connector import Connector
-from cdc_assets.operate.assess.finding import Finding, Place, Rule, Seen, Verdict, judged
+from cdc_assets.operate.assess.finding import Finding, Obstacle, Rule, Subject, Verdict, judged
 
 _NO, _PARTIAL = Verdict.NO, Verdict.PARTIAL
 _GIB: Final = 1 << 30
@@ -36,13 +35,13 @@ class Postgres:
         publications: the publications that the connectors and the configuration name.
     """
 
-    server: Server
+    server: PostgresServer
     slots: frozenset[str]
     publications: tuple[str, ...]
 
     @classmethod
     def of(
-        cls, server: Server, connectors: Sequence[Connector], publication: str | None
+        cls, server: PostgresServer, connectors: Sequence[Connector], publication: str | None
     ) -> Postgres:
         """Returns what the connectors need, and the publication that the configuration names."""
         mine = [each for each in connectors if each.kind == "postgres"]
@@ -64,7 +63,10 @@ class Postgres:
 
 
 def judge_postgres(
-    at: Place, server: Server, connectors: Sequence[Connector], publication: str | None
+    at: Subject,
+    server: PostgresServer,
+    connectors: Sequence[Connector],
+    publication: str | None,
 ) -> Iterator[Finding]:
     """Yields all findings on a PostgreSQL server.
 
@@ -82,24 +84,24 @@ def _wal_level(facts: Postgres) -> str:
     return "" if level == "logical" else f"wal_level is {level}"
 
 
-def _missing_slots(facts: Postgres) -> Iterator[Seen]:
+def _missing_slots(facts: Postgres) -> Iterator[Obstacle]:
     for name in sorted(facts.slots - facts.server.slots.keys()):
-        yield Seen(f"replication slot {name} does not exist")
+        yield Obstacle(f"replication slot {name} does not exist")
 
 
-def _lost_slots(facts: Postgres) -> Iterator[Seen]:
+def _lost_slots(facts: Postgres) -> Iterator[Obstacle]:
     for slot in facts.own:
         if slot.wal_status == "lost":
-            yield Seen(f"replication slot {slot.name} has lost its WAL")
+            yield Obstacle(f"replication slot {slot.name} has lost its WAL")
 
 
-def _idle_slots(facts: Postgres) -> Iterator[Seen]:
+def _idle_slots(facts: Postgres) -> Iterator[Obstacle]:
     for slot in facts.own:
         if slot.wal_status != "lost" and not slot.active:
-            yield Seen(f"nobody reads replication slot {slot.name}")
+            yield Obstacle(f"nobody reads replication slot {slot.name}")
 
 
-def _holding_slots(facts: Postgres) -> Iterator[Seen]:
+def _holding_slots(facts: Postgres) -> Iterator[Obstacle]:
     keep = facts.server.keep_bytes
     limit = _HELD_BYTES if keep is None else min(_HELD_BYTES, int(keep * _HELD_SHARE))
     of = f" of the {keep / _GIB:.1f} GiB that slots may hold" if keep is not None else ""
@@ -108,28 +110,28 @@ def _holding_slots(facts: Postgres) -> Iterator[Seen]:
         is_much = slot.retained_bytes > limit or slot.wal_status == "unreserved"
         if is_much and slot.wal_status != "lost":
             held = f"{slot.retained_bytes / _GIB:.1f} GiB of WAL back{of}"
-            yield Seen(f"replication slot {slot.name} holds {held}", words={"what": what})
+            yield Obstacle(f"replication slot {slot.name} holds {held}", words={"what": what})
 
 
-def _missing_publications(facts: Postgres) -> Iterator[Seen]:
+def _missing_publications(facts: Postgres) -> Iterator[Obstacle]:
     for name in facts.publications:
         if name not in facts.server.publications:
-            yield Seen(f"publication {name} does not exist", words={"name": name})
+            yield Obstacle(f"publication {name} does not exist", words={"name": name})
 
 
-def _unpublished_changes(facts: Postgres) -> Iterator[Seen]:
+def _unpublished_changes(facts: Postgres) -> Iterator[Obstacle]:
     for name in facts.publications:
         found = facts.server.publications.get(name)
         if found is not None and found.missing:
             lacks = ", ".join(found.missing)
-            yield Seen(f"publication {name} does not publish {lacks}", words={"name": name})
+            yield Obstacle(f"publication {name} does not publish {lacks}", words={"name": name})
 
 
-def _unpublished_truncates(facts: Postgres) -> Iterator[Seen]:
+def _unpublished_truncates(facts: Postgres) -> Iterator[Obstacle]:
     for name in facts.publications:
         found = facts.server.publications.get(name)
         if found is not None and not found.truncate:
-            yield Seen(f"publication {name} does not publish truncate", words={"name": name})
+            yield Obstacle(f"publication {name} does not publish truncate", words={"name": name})
 
 
 POSTGRES: Final[tuple[Rule[Postgres], ...]] = (
@@ -178,7 +180,7 @@ POSTGRES: Final[tuple[Rule[Postgres], ...]] = (
 # ── MySQL and MariaDB ─────────────────────────────────────────────────────────────────────
 
 
-def judge_binlog(at: Place, server: BinlogServer) -> Iterator[Finding]:
+def judge_binlog(at: Subject, server: BinlogServer) -> Iterator[Finding]:
     """Yields all findings on a MySQL or MariaDB server, except those on the form of its rows."""
     return judged(BINLOG, at, server)
 
@@ -239,7 +241,7 @@ class User:
     """A connector, and the server of its database."""
 
     connector: Connector
-    server: Server | BinlogServer
+    server: PostgresServer | BinlogServer
 
     @property
     def name(self) -> str:
@@ -255,18 +257,20 @@ class User:
         return (server.grants[self.name],) if self.name in server.grants else ()
 
 
-def judge_user(at: Place, connector: Connector, server: Server | BinlogServer) -> Iterator[Finding]:
+def judge_user(
+    at: Subject, connector: Connector, server: PostgresServer | BinlogServer
+) -> Iterator[Finding]:
     """Yields all findings on a connector's user."""
     return judged(USERS, at, User(connector, server))
 
 
-def _not_replicating(user: User) -> Iterable[Seen]:
+def _not_replicating(user: User) -> Iterable[Obstacle]:
     server = user.server
-    if not isinstance(server, Server) or user.connector.kind != "postgres":
+    if not isinstance(server, PostgresServer) or user.connector.kind != "postgres":
         return
     if not server.roles.get(user.name, Role(True)).may_replicate:
         problem = f"the connector's user {user.name} may not replicate"
-        yield Seen(problem, words={"user": user.name})
+        yield Obstacle(problem, words={"user": user.name})
 
 
 def _unseen_rights(user: User) -> str:
@@ -277,12 +281,12 @@ def _unseen_rights(user: User) -> str:
     return ""
 
 
-def _missing_rights(user: User) -> Iterable[Seen]:
+def _missing_rights(user: User) -> Iterable[Obstacle]:
     for grants in user.grants:
         if grants is not None and not grants.has_roles:
             for right, impact in _missing(user.connector, grants):
                 problem = f"the connector's user {user.name} has no right of {right}"
-                yield Seen(problem, words={"right": right, "impact": impact})
+                yield Obstacle(problem, words={"right": right, "impact": impact})
 
 
 def _missing(connector: Connector, grants: Grants) -> Iterator[tuple[str, str]]:
@@ -337,17 +341,17 @@ class Clock:
         return cls(part, ahead - behind)
 
 
-def judge_clocks(at: Place, clocks: Sequence[Clock]) -> Iterator[Finding]:
+def judge_clocks(at: Subject, clocks: Sequence[Clock]) -> Iterator[Finding]:
     """Yields a finding for each clock that differs."""
     return judged(CLOCKS, at, clocks)
 
 
-def _wrong_clocks(clocks: Sequence[Clock]) -> Iterable[Seen]:
+def _wrong_clocks(clocks: Sequence[Clock]) -> Iterable[Obstacle]:
     for clock in clocks:
         if abs(clock.by) >= CLOCKS_SECONDS:
             way = "ahead of" if clock.by > 0 else "behind"
             by = f"{abs(clock.by):.0f} s {way} this machine's"
-            yield Seen(f"the clock of {clock.part} is {by}")
+            yield Obstacle(f"the clock of {clock.part} is {by}")
 
 
 CLOCKS: Final[tuple[Rule[Sequence[Clock]], ...]] = (

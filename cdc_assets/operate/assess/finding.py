@@ -32,7 +32,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Subject:
     """A source, a table of it, or a column of that."""
 
     source: str
@@ -65,7 +65,7 @@ class Finding:
     """
 
     name: str
-    at: Place
+    at: Subject
     verdict: Verdict
     problem: str
     impact: str
@@ -93,7 +93,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Obstacle:
     """An obstacle that a rule's check has found.
 
     Attributes:
@@ -107,7 +107,7 @@ class Seen:
     words: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-Check = Callable[[F], str | Iterable[Seen] | None]
+Check = Callable[[F], str | Iterable[Obstacle] | None]
 """Returns the problem, or several; nothing if there is none."""
 
 
@@ -133,12 +133,12 @@ class Rule(Generic[F]):
     remedy: str
     stops: bool = False
 
-    def judge(self, at: Place, facts: F) -> Iterator[Finding]:
+    def judge(self, at: Subject, facts: F) -> Iterator[Finding]:
         """Yields the findings on some facts about a place."""
         for each in _seen(self.check(facts)):
             yield Finding(
                 self.name,
-                Place(at.source, at.table, each.column) if each.column else at,
+                Subject(at.source, at.table, each.column) if each.column else at,
                 self.verdict,
                 each.problem,
                 self.impact.format_map(each.words),
@@ -147,13 +147,13 @@ class Rule(Generic[F]):
             )
 
 
-def _seen(found: str | Iterable[Seen] | None) -> Iterable[Seen]:
+def _seen(found: str | Iterable[Obstacle] | None) -> Iterable[Obstacle]:
     if isinstance(found, str):
-        return (Seen(found),) if found else ()
+        return (Obstacle(found),) if found else ()
     return found or ()
 
 
-def judged(rules: Iterable[Rule[F]], at: Place, facts: F) -> Iterator[Finding]:
+def judged(rules: Iterable[Rule[F]], at: Subject, facts: F) -> Iterator[Finding]:
     """Yields the findings of all rules."""
     for rule in rules:
         yield from rule.judge(at, facts)
@@ -205,19 +205,19 @@ class Assessment:
         """Returns the notes that concern a table."""
         return tuple(each for each in self.notes if each.table in (None, table))
 
-    def lines(self) -> Iterator[tuple[Place, Verdict]]:
+    def lines(self) -> Iterator[tuple[Subject, Verdict]]:
         """Yields each source and table with its verdict; columns only if they have findings."""
         for source in self.sources:
-            yield Place(source), worst(self.of_source(source))
+            yield Subject(source), worst(self.of_source(source))
             for table in (each for each in self.tables if each.source == source):
                 mine = self.of_table(table)
-                yield Place(source, table), worst(mine)
+                yield Subject(source, table), worst(mine)
                 for column in dict.fromkeys(f.at.column for f in mine if f.at.column):
-                    at = Place(source, table, column)
+                    at = Subject(source, table, column)
                     yield at, worst(f for f in mine if f.at == at)
 
     @property
-    def failing(self) -> tuple[Place, ...]:
+    def failing(self) -> tuple[Subject, ...]:
         """The sources and tables that cannot be replicated exactly."""
         return tuple(at for at, verdict in self.lines() if verdict is Verdict.NO and not at.column)
 

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from cdc_assets.databases.postgres.server import Odd, Server
-from cdc_assets.databases.postgres.table import CatalogTable as PostgresTable
+from cdc_assets.databases.postgres.server import Odd, PostgresServer
+from cdc_assets.databases.postgres.table import PostgresTable
 from cdc_assets.errors import CdcError, TerminalError
 from cdc_assets.operate.assess.connector import Expected
 from cdc_assets.operate.assess.connector_rules import judge_connector
 from cdc_assets.operate.assess.database import judge_postgres
-from cdc_assets.operate.assess.finding import Finding, Place, accepted, ordered
+from cdc_assets.operate.assess.finding import Finding, Subject, accepted, ordered
 from cdc_assets.operate.assess.gather import Gathered, read_log
 from cdc_assets.operate.assess.tables import Table, judge_table
 from cdc_assets.operate.assess.topics import judge_topic
@@ -66,7 +66,7 @@ def require_assessed(services: Services, entry: TableEntry) -> tuple[str, ...]:
 
 def _findings(services: Services, entry: TableEntry, unsearched: list[str]) -> Iterator[Finding]:
     known = Gathered(services, entry.table.source, [entry])
-    of_source, of_table = Place(known.name), Place(known.name, entry.table)
+    of_source, of_table = Subject(known.name), Subject(known.name, entry.table)
     log = _unless_away(lambda: read_log(services, [entry.topic], with_records=False))
     if log is not None:
         yield from judge_topic(of_table, known.topic(entry, log, None))
@@ -79,7 +79,7 @@ def _findings(services: Services, entry: TableEntry, unsearched: list[str]) -> I
         return
     asked = _unless_away(lambda: known.server(database))
     server = asked[0] if asked else None
-    if isinstance(server, Server):
+    if isinstance(server, PostgresServer):
         found = connectors.found if connectors else ()
         yield from judge_postgres(of_source, server, found, database.publication)
     table = _unless_away(lambda: known.table(entry, None, server))

@@ -15,10 +15,10 @@ from cdc_assets.config.secret import reveal
 from cdc_assets.config.source import SourceConfig
 from cdc_assets.databases.catalog import SourceTable
 from cdc_assets.databases.kinds import catalog_of
-from cdc_assets.databases.mysql.server import Server as BinlogServer
+from cdc_assets.databases.mysql.server import BinlogServer
 from cdc_assets.databases.mysql.server import read_server as read_binlog_server
-from cdc_assets.databases.postgres.server import Odd, Server, odd_values, read_server
-from cdc_assets.databases.postgres.table import CatalogTable as PostgresTable
+from cdc_assets.databases.postgres.server import Odd, PostgresServer, odd_values, read_server
+from cdc_assets.databases.postgres.table import PostgresTable
 from cdc_assets.errors import CdcError, UnreachableError
 from cdc_assets.log.connect import ConnectRest, RunningConnector, connect_of
 from cdc_assets.operate.assess.connector import Connector, configured_as, encoding_of
@@ -175,7 +175,9 @@ class Gathered:
             return None
         return catalog_of(self.source.database).read([each.at_source for each in self.entries])
 
-    def server(self, database: DatabaseConfig) -> tuple[Server | BinlogServer, Clock | None]:
+    def server(
+        self, database: DatabaseConfig
+    ) -> tuple[PostgresServer | BinlogServer, Clock | None]:
         """Returns the facts of the database's server, and its clock.
 
         Raises:
@@ -313,7 +315,7 @@ def _unreadable(server: object, connector: Connector | None, entry: TableEntry) 
         return ""
     user, name = connector.get("database.user"), entry.at_source
     match server:
-        case Server():
+        case PostgresServer():
             role = server.roles.get(user)
             is_refused = role is not None and (name.schema, name.name) in role.unreadable
         case BinlogServer():

@@ -14,7 +14,7 @@ from typing import Final
 from cdc_assets.changes.names import TableName
 from cdc_assets.config.strict import nearest
 from cdc_assets.databases.kinds import KINDS
-from cdc_assets.databases.postgres.server import Odd, Server
+from cdc_assets.databases.postgres.server import Odd, PostgresServer
 from cdc_assets.errors import CdcError
 from cdc_assets.formats.registry_http import RegistryHttp
 from cdc_assets.naming import some_of
@@ -31,9 +31,9 @@ from cdc_assets.operate.assess.finding import (
     Assessment,
     Finding,
     Note,
-    Place,
+    Obstacle,
     Rule,
-    Seen,
+    Subject,
     Verdict,
     accepted,
     judged,
@@ -41,9 +41,9 @@ from cdc_assets.operate.assess.finding import (
 )
 from cdc_assets.operate.assess.gather import Connectors, Gathered, Log, dated, read_log
 from cdc_assets.operate.assess.parts import (
-    Needed,
     Session,
     SparkFacts,
+    SparkRequirements,
     away,
     judge_spark,
     look_at_spark,
@@ -91,7 +91,7 @@ class Depth:
 
 
 @dataclass
-class _Look:
+class _AssessRun:
     """An assessment in progress."""
 
     services: Services
@@ -110,7 +110,7 @@ def assess(
 
     A part that does not answer is a finding, and whatever needs it is not judged.
     """
-    look, at = _Look(services, depth, notes=[*depth.left_out]), services.clock()
+    look, at = _AssessRun(services, depth, notes=[*depth.left_out]), services.clock()
     by_source: dict[str, list[TableEntry]] = defaultdict(list)
     for entry in entries:
         by_source[entry.table.source].append(entry)
@@ -134,19 +134,19 @@ def assess(
     return Assessment(at, tuple(sources), tables, ordered(look.findings), tuple(look.notes))
 
 
-def _log(look: _Look, sources: Sequence[str], entries: Sequence[TableEntry]) -> Log | None:
+def _log(look: _AssessRun, sources: Sequence[str], entries: Sequence[TableEntry]) -> Log | None:
     look.depth.say("Kafka")
     topics = sorted({each.topic for each in entries})
     try:
         look.services.log.topics()
         return read_log(look.services, topics, with_records=True)
     except CdcError as error:
-        look.findings += [away("kafka", Place(name), error) for name in sources]
+        look.findings += [away("kafka", Subject(name), error) for name in sources]
         return None
 
 
 def _states(
-    look: _Look, sources: Sequence[str], entries: Sequence[TableEntry]
+    look: _AssessRun, sources: Sequence[str], entries: Sequence[TableEntry]
 ) -> Mapping[TableName, object]:
     look.depth.say("the catalog")
     lake = look.services.lake
@@ -154,21 +154,21 @@ def _states(
         lake.require_open()
         looked = lake.looked([(each.target, each.shard_value) for each in entries])
     except CdcError as error:
-        look.findings += [away("catalog", Place(name), error) for name in sources]
+        look.findings += [away("catalog", Subject(name), error) for name in sources]
         return {}
     if look.depth.writes:
         look.depth.say("the warehouse")
         for name in sources:
             warehouse = look.services.config.lake.warehouse
-            look.findings += probe_warehouse(Place(name), lake, warehouse)
+            look.findings += probe_warehouse(Subject(name), lake, warehouse)
     states = {each.table: state for each, state in zip(entries, looked, strict=True)}
     unread = {table: state for table, state in states.items() if isinstance(state, CdcError)}
     for table, error in unread.items():
-        look.findings.append(away("catalog", Place(table.source, table), error))
+        look.findings.append(away("catalog", Subject(table.source, table), error))
     return {table: state for table, state in states.items() if table not in unread}
 
 
-def _spark(look: _Look, sources: Sequence[str]) -> tuple[SparkFacts, Clock] | None:
+def _spark(look: _AssessRun, sources: Sequence[str]) -> tuple[SparkFacts, Clock] | None:
     if look.depth.session is None:
         return None
     look.depth.say("Spark")
@@ -180,20 +180,20 @@ def _spark(look: _Look, sources: Sequence[str]) -> tuple[SparkFacts, Clock] | No
         if look.depth.writes:
             refused = probe_tables(config, look.depth.session(), look.services.clock())
             for name in sources:
-                look.add(judge_writing(Place(name), refused))
+                look.add(judge_writing(Subject(name), refused))
         return facts
     except CdcError as error:
-        look.findings += [away("spark", Place(name), error) for name in sources]
+        look.findings += [away("spark", Subject(name), error) for name in sources]
         return None
 
 
 def _source(
-    look: _Look,
+    look: _AssessRun,
     known: Gathered,
     log: Log | None,
     shared: tuple[Mapping[TableName, object], tuple[SparkFacts, Clock] | None],
 ) -> None:
-    at, (states, spark) = Place(known.name), shared
+    at, (states, spark) = Subject(known.name), shared
     clocks: list[Clock | None] = []
     connectors = _connectors(look, at, known)
     clocks.append(connectors.clock if connectors else None)
@@ -206,16 +206,16 @@ def _source(
         clocks.append(clock)
         database = known.source.database
         driver = KINDS[database.kind].driver if database else None
-        look.add(judge_spark(at, facts, Needed(driver)))
+        look.add(judge_spark(at, facts, SparkRequirements(driver)))
     look.add(judge_clocks(at, [*dated(clocks)]))
     for entry in known.entries if log is not None else ():
         if log is not None:
-            place = Place(known.name, entry.table)
+            place = Subject(known.name, entry.table)
             state = states.get(entry.table)
             look.add(judge_topic(place, known.topic(entry, log, state)))  # pyright: ignore[reportArgumentType]
 
 
-def _configured(look: _Look, at: Place, known: Gathered) -> None:
+def _configured(look: _AssessRun, at: Subject, known: Gathered) -> None:
     try:
         there = known.services.registry.load()
     except CdcError:  # it was read for the tables that are assessed; the next look judges
@@ -225,16 +225,16 @@ def _configured(look: _Look, at: Place, known: Gathered) -> None:
         look.add(judge_configured(at, known.source.tables, mine))
 
 
-def _connectors(look: _Look, at: Place, known: Gathered) -> Connectors | None:
+def _connectors(look: _AssessRun, at: Subject, known: Gathered) -> Connectors | None:
     source, has_database = known.source, known.source.database is not None
     found: Connectors | None = None
     try:
         found = known.connectors
         where, has_connector = (found.at, bool(found.found)) if found else (None, False)
-        asked = Asked(known.is_debezium, where, has_connector, has_database)
+        asked = SourceAccess(known.is_debezium, where, has_connector, has_database)
     except CdcError as error:
         look.findings.append(away("connect", at, error))
-        asked = Asked(known.is_debezium, "", has_connector=True, has_database=has_database)
+        asked = SourceAccess(known.is_debezium, "", has_connector=True, has_database=has_database)
     look.add(judge_asked(at, asked))
     expected = Expected(at, source.format, source.connector, source.database is not None)
     for connector in found.found if found else ():
@@ -242,7 +242,9 @@ def _connectors(look: _Look, at: Place, known: Gathered) -> Connectors | None:
     return found
 
 
-def _tables(look: _Look, at: Place, known: Gathered, connectors: Connectors | None) -> Clock | None:
+def _tables(
+    look: _AssessRun, at: Subject, known: Gathered, connectors: Connectors | None
+) -> Clock | None:
     """Judges the database's server and its tables; returns its clock, if it answers."""
     database = known.source.database
     if database is None:
@@ -252,7 +254,7 @@ def _tables(look: _Look, at: Place, known: Gathered, connectors: Connectors | No
         odd: Mapping[TableName, Odd] = {}
         if look.depth.values:
             odd = known.odd(database, look.services.config.assess.rows)
-        if isinstance(server, Server):
+        if isinstance(server, PostgresServer):
             found = connectors.found if connectors else ()
             look.add(judge_postgres(at, server, found, database.publication))
         else:
@@ -261,7 +263,7 @@ def _tables(look: _Look, at: Place, known: Gathered, connectors: Connectors | No
             look.add(judge_user(at, connector, server))
         for entry in known.entries:
             values = odd.get(entry.at_source)
-            place = Place(known.name, entry.table)
+            place = Subject(known.name, entry.table)
             table = known.table(entry, values, server)
             look.add(judge_table(place, table))
             if table.found is not None:
@@ -272,7 +274,7 @@ def _tables(look: _Look, at: Place, known: Gathered, connectors: Connectors | No
     return clock
 
 
-def _searched(look: _Look, at: Place, odd: Odd | None) -> None:
+def _searched(look: _AssessRun, at: Subject, odd: Odd | None) -> None:
     """Tells of a table whose values were not searched, or not completely."""
     config = look.services.config
     database = config.source(at.source).database
@@ -284,7 +286,7 @@ def _searched(look: _Look, at: Place, odd: Odd | None) -> None:
         look.notes.append(Note(f"{rows:,} of its rows were searched for odd values", at.table))
 
 
-def _registry(look: _Look, at: Place, known: Gathered) -> None:
+def _registry(look: _AssessRun, at: Subject, known: Gathered) -> None:
     config = known.source.schema_registry
     if config is None:
         return
@@ -308,7 +310,7 @@ class Tables:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SourceAccess:
     """What a source's configuration lets be asked.
 
     Attributes:
@@ -325,7 +327,7 @@ class Asked:
 
 
 def judge_configured(
-    at: Place, configured: Collection[str], known: Collection[str]
+    at: Subject, configured: Collection[str], known: Collection[str]
 ) -> Iterator[Finding]:
     """Yields a finding if the configuration names tables that are not known.
 
@@ -337,13 +339,13 @@ def judge_configured(
     return judged(CONFIGURED, at, Tables(configured, known))
 
 
-def judge_logins(at: Place, logins: Iterable[Plaintext]) -> Iterator[Finding]:
+def judge_logins(at: Subject, logins: Iterable[Plaintext]) -> Iterator[Finding]:
     """Yields a finding for each login of a source that whoever sits between may read or take."""
     mine = [each for each in logins if each.source in {"", at.source}]
     return judged(LOGINS, at, mine)
 
 
-def judge_asked(at: Place, asked: Asked) -> Iterator[Finding]:
+def judge_asked(at: Subject, asked: SourceAccess) -> Iterator[Finding]:
     """Yields a finding for each part that cannot be asked."""
     return judged(ASKED, at, asked)
 
@@ -357,12 +359,12 @@ def _unknown_tables(tables: Tables) -> str:
     return what if missing else ""
 
 
-def _plaintext(logins: Iterable[Plaintext]) -> Iterable[Seen]:
+def _plaintext(logins: Iterable[Plaintext]) -> Iterable[Obstacle]:
     for each in logins:
-        yield Seen(f"{each.part}: {each.problem}", words={"remedy": each.remedy})
+        yield Obstacle(f"{each.part}: {each.problem}", words={"remedy": each.remedy})
 
 
-def _no_connect(asked: Asked, *, is_debezium: bool) -> str:
+def _no_connect(asked: SourceAccess, *, is_debezium: bool) -> str:
     if asked.connect is not None or asked.is_debezium is not is_debezium:
         return ""
     if is_debezium:
@@ -370,7 +372,7 @@ def _no_connect(asked: Asked, *, is_debezium: bool) -> str:
     return "nothing can be asked how its records are written"
 
 
-def _no_connector(asked: Asked) -> str:
+def _no_connector(asked: SourceAccess) -> str:
     if asked.connect is None or asked.has_connector:
         return ""
     return f"Kafka Connect at {asked.connect} has no connector for it"
@@ -393,7 +395,7 @@ LOGINS: Final[tuple[Rule[Iterable[Plaintext]], ...]] = (
         "{remedy}",
     ),
 )  # fmt: skip
-ASKED: Final[tuple[Rule[Asked], ...]] = (
+ASKED: Final[tuple[Rule[SourceAccess], ...]] = (
     Rule(
         "connector_unseen", _PARTIAL, "`connect.url` of a source with Debezium's format",
         partial(_no_connect, is_debezium=True), _UNSEEN,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, get_args
 
-from cdc_assets.operate.assess.connector import Judged, Kind
+from cdc_assets.operate.assess.connector import ConnectorCase, Kind
 from cdc_assets.operate.assess.finding import Rule, Verdict
 
 _ANY: Final[frozenset[Kind | None]] = frozenset({None, *get_args(Kind)})
@@ -48,7 +48,7 @@ class Lossy:
     stops: bool = False
     unless: tuple[str, str] | None = None
 
-    def check(self, facts: Judged) -> str:
+    def check(self, facts: ConnectorCase) -> str:
         """Returns the problem of a connector that loses something by its setting."""
         connector = facts.connector
         value = connector.get(self.setting, self.usual).strip().lower()
@@ -61,7 +61,7 @@ class Lossy:
         return f"connector {connector.name}: {self.setting} is {value}"
 
     @property
-    def rule(self) -> Rule[Judged]:
+    def rule(self) -> Rule[ConnectorCase]:
         """The rule on the setting."""
         verdict = Verdict.NO if self.stops else Verdict.PARTIAL
         at = f"`{self.setting}`{self._kinds}"

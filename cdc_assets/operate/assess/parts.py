@@ -19,7 +19,7 @@ from cdc_assets.databases.rows import Driver
 from cdc_assets.errors import CdcError, UnsetVariableError
 from cdc_assets.operate import spark_jar
 from cdc_assets.operate.assess.database import Clock
-from cdc_assets.operate.assess.finding import Finding, Place, Rule, Seen, Verdict, judged
+from cdc_assets.operate.assess.finding import Finding, Obstacle, Rule, Subject, Verdict, judged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,17 +41,17 @@ _ICEBERG: Final = ".".join(map(str, LEAST_ICEBERG))
 _REMEDY: Final = "`cdc-assets jars` prints what a Spark server of your own needs"
 
 
-def _away(error: CdcError, *, is_asked: bool) -> Iterable[Seen]:
+def _away(error: CdcError, *, is_asked: bool) -> Iterable[Obstacle]:
     """Finds a part that does not answer; or one that this process lacks the secret for."""
     if isinstance(error, UnsetVariableError) is is_asked:
         return
     if not is_asked:
-        yield Seen(
+        yield Obstacle(
             f"{error.what} in this process, so that it did not ask", words={"remedy": error.remedy}
         )
         return
     where = f" [{error.where}]" if error.where else ""
-    yield Seen(f"{error.what}{where}", words={"remedy": error.remedy or "look at its log"})
+    yield Obstacle(f"{error.what}{where}", words={"remedy": error.remedy or "look at its log"})
 
 
 def _rules_of(name: str, looks_at: str, impact: str) -> tuple[Rule[CdcError], Rule[CdcError]]:
@@ -99,7 +99,7 @@ AWAY: Final[Mapping[str, tuple[Rule[CdcError], ...]]] = {
 """The rules on each part, by the name of their findings."""
 
 
-def away(name: str, at: Place, error: CdcError) -> Finding:
+def away(name: str, at: Subject, error: CdcError) -> Finding:
     """Returns the finding for a part that does not answer, refuses, or could not be asked."""
     (found,) = judged(AWAY[name], at, error)
     return found
@@ -131,7 +131,7 @@ class SparkFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
+class SparkRequirements:
     """The requirements of one source for Spark.
 
     Attributes:
@@ -146,10 +146,10 @@ class Spark:
     """A Spark server, and one source's requirements for it."""
 
     facts: SparkFacts
-    needed: Needed
+    needed: SparkRequirements
 
 
-def judge_spark(at: Place, spark: SparkFacts, needed: Needed) -> Iterator[Finding]:
+def judge_spark(at: Subject, spark: SparkFacts, needed: SparkRequirements) -> Iterator[Finding]:
     """Yields a finding for everything that a server lacks."""
     return judged(SPARK, at, Spark(spark, needed))
 
@@ -171,11 +171,11 @@ def _old_iceberg(spark: Spark) -> str:
     return f"Spark's Iceberg is {facts.iceberg}, older than {_ICEBERG}" if is_old else ""
 
 
-def _without_driver(spark: Spark) -> Iterable[Seen]:
+def _without_driver(spark: Spark) -> Iterable[Obstacle]:
     driver = spark.needed.driver
     if driver is not None and driver.name in spark.facts.no_drivers:
         problem = f"Spark is without the JDBC driver of the database ({driver.name})"
-        yield Seen(problem, words={"artifact": driver.artifact})
+        yield Obstacle(problem, words={"artifact": driver.artifact})
 
 
 SPARK: Final[tuple[Rule[Spark], ...]] = (
@@ -308,7 +308,7 @@ def _kafka(spark: SparkSession) -> object:
     return reader.option("subscribe", "none").load().schema
 
 
-def probe_warehouse(at: Place, lake: Lake, warehouse: str) -> Iterator[Finding]:
+def probe_warehouse(at: Subject, lake: Lake, warehouse: str) -> Iterator[Finding]:
     """Writes a small file to the tables' folder, reads it and deletes it again."""
     place = f"{warehouse.rstrip('/')}/.cdc-assets-assess-{uuid.uuid4().hex}"
     try:

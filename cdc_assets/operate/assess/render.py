@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cdc_assets.operate.assess.finding import Assessment, Place, Verdict
+from cdc_assets.operate.assess.finding import Assessment, Subject, Verdict
 
 _STYLES: Final = {Verdict.YES: "green", Verdict.PARTIAL: "yellow", Verdict.NO: "bold red"}
 _PIPE_WIDTH: Final = 200
@@ -38,6 +38,6 @@ def render(found: Assessment, console: Console | None = None) -> None:
         out.print(Text(f"not judged: {note}", style="dim"))
 
 
-def _where(at: Place) -> Text:
+def _where(at: Subject) -> Text:
     indent = {"source": "", "table": "  ", "column": "    "}[at.scope]
     return Text(f"{indent}{at.column or at}", style="bold" if at.scope == "source" else "")

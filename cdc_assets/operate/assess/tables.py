@@ -10,13 +10,12 @@ from typing import Final
 from cdc_assets.changes.mode import Mode
 from cdc_assets.config.table import TableOverrides
 from cdc_assets.databases.catalog import SourceTable
-from cdc_assets.databases.mysql.table import CatalogTable as MysqlTable
+from cdc_assets.databases.mysql.table import MysqlTable
 from cdc_assets.databases.postgres.server import Odd
-from cdc_assets.databases.postgres.table import CatalogTable as PostgresTable
-from cdc_assets.databases.postgres.table import ReplicaIdentity
+from cdc_assets.databases.postgres.table import PostgresTable, ReplicaIdentity
 from cdc_assets.errors import TerminalError
 from cdc_assets.operate.assess.connector import NAME_CONVERTER, Connector
-from cdc_assets.operate.assess.finding import Finding, Place, Rule, Seen, Verdict, judged
+from cdc_assets.operate.assess.finding import Finding, Obstacle, Rule, Subject, Verdict, judged
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.silent import (
     SilentChange,
@@ -79,7 +78,7 @@ class Known:
         found: the table in the catalog.
     """
 
-    at: Place
+    at: Subject
     table: Table
     found: SourceTable
 
@@ -124,7 +123,7 @@ class Known:
         return frozenset({*unpublished, *self.table.overrides.excluded})
 
 
-def judge_table(at: Place, table: Table) -> Iterator[Finding]:
+def judge_table(at: Subject, table: Table) -> Iterator[Finding]:
     """Yields all findings on a table and its columns."""
     yield from judged(MISSING, at, table)
     if table.found is not None:
@@ -165,7 +164,7 @@ def _row_filter(known: Known) -> str:
     return "its publication leaves rows out (WHERE)" if is_refused else ""
 
 
-def _no_identity(known: Known) -> Iterable[Seen]:
+def _no_identity(known: Known) -> Iterable[Obstacle]:
     found = known.postgres
     if found is None:
         return
@@ -180,13 +179,13 @@ def _no_identity(known: Known) -> Iterable[Seen]:
     key = "" if found.primary_key else " and no primary key"
     other = ", or DEFAULT" if found.primary_key else ", or give it a primary key"
     problem = f"{which} has replica identity {identity.name}{key}"
-    yield Seen(problem, words={"partitions": found.of_each_partition, "other": other})
+    yield Obstacle(problem, words={"partitions": found.of_each_partition, "other": other})
 
 
 # ── all databases ─────────────────────────────────────────────────────────────────────────
 
 
-def _silent(known: Known, kind: SilentKind, *, stops: bool) -> Iterable[Seen]:
+def _silent(known: Known, kind: SilentKind, *, stops: bool) -> Iterable[Obstacle]:
     """Yields changes of rows without events, for as long as the catalog is like this."""
     table, name = known.table, str(known.at.table)
     has_heirs = known.postgres is not None and bool(known.postgres.heirs)
@@ -194,14 +193,14 @@ def _silent(known: Known, kind: SilentKind, *, stops: bool) -> Iterable[Seen]:
         return
     for each in table.silent.heeded(known.found.silent_since(None, table.publication)):
         if each.kind is kind and table.silent.stops(each) is stops:
-            yield Seen(each.why, words={"remedy": _remedy(each, name, stops=stops)})
+            yield Obstacle(each.why, words={"remedy": _remedy(each, name, stops=stops)})
 
 
 def _remedy(change: SilentChange, name: str, *, stops: bool) -> str:
     return remedy_of(change, name) if stops else doubt_remedy(name)
 
 
-def _no_transactions(known: Known) -> Iterable[Seen]:
+def _no_transactions(known: Known) -> Iterable[Obstacle]:
     """Finds tables whose changes share positions, which transaction metadata distinguishes."""
     connector = known.table.connector
     if connector is None or connector.is_on("provide.transaction.metadata", default=False):
@@ -211,12 +210,12 @@ def _no_transactions(known: Known) -> Iterable[Seen]:
     if (is_keyless and connector.kind in {"postgres", "mariadb"}) or in_changelog:
         which = "it has no key" if is_keyless else "it has mode: changelog"
         problem = f"{which}, and the connector sends no transaction metadata"
-        yield Seen(problem, words={"other": ", or give it a key" if is_keyless else ""})
+        yield Obstacle(problem, words={"other": ", or give it a key" if is_keyless else ""})
 
 
-def _binlog_rows(known: Known) -> Iterable[Seen]:
+def _binlog_rows(known: Known) -> Iterable[Obstacle]:
     if (fault := known.binlog_fault) is not None:
-        yield Seen(fault[0], words={"statement": fault[1]})
+        yield Obstacle(fault[0], words={"statement": fault[1]})
 
 
 def _history_without_key(known: Known) -> str:
@@ -227,13 +226,13 @@ def _history_without_key(known: Known) -> str:
     return "it has no key, and is to have mode: history"
 
 
-def _refused_table(known: Known) -> Iterable[Seen]:
+def _refused_table(known: Known) -> Iterable[Obstacle]:
     if known.binlog_fault is not None:
         return
     try:
         known.found.require_told(known.key, str(known.at))
     except TerminalError as error:
-        yield Seen(error.what, words={"remedy": error.remedy})
+        yield Obstacle(error.what, words={"remedy": error.remedy})
 
 
 def _unreadable(known: Known) -> str:
@@ -245,10 +244,10 @@ def _unreadable(known: Known) -> str:
 # ── columns ───────────────────────────────────────────────────────────────────────────────
 
 
-def _unpublished(known: Known) -> Iterable[Seen]:
+def _unpublished(known: Known) -> Iterable[Obstacle]:
     for name, why in known.found.unpublished(known.table.publication).items():
         if name not in known.table.overrides.excluded:
-            yield Seen(why, name)
+            yield Obstacle(why, name)
 
 
 def _described(known: Known) -> Iterator[Column | UnmappedColumn]:
@@ -258,14 +257,14 @@ def _described(known: Known) -> Iterator[Column | UnmappedColumn]:
             yield column
 
 
-def _refused_columns(known: Known) -> Iterable[Seen]:
+def _refused_columns(known: Known) -> Iterable[Obstacle]:
     for column in _described(known):
         if isinstance(column, UnmappedColumn):
             problem = f"{column.source_type} cannot be stored exactly"
-            yield Seen(problem, column.name, {"reason": column.reason})
+            yield Obstacle(problem, column.name, {"reason": column.reason})
 
 
-def _stored_as_text(known: Known) -> Iterable[Seen]:
+def _stored_as_text(known: Known) -> Iterable[Obstacle]:
     comments = {each.name: each.comment for each in known.found.columns}
     for column in _described(known):
         comment, is_named = comments.get(column.name, ""), column.name in _named(known)
@@ -273,7 +272,7 @@ def _stored_as_text(known: Known) -> Iterable[Seen]:
             continue
         if column.comment != comment and not is_named:
             told = column.comment.removeprefix(comment).removeprefix("; ")
-            yield Seen(f"its type has no counterpart in the lake: {told}", column.name)
+            yield Obstacle(f"its type has no counterpart in the lake: {told}", column.name)
 
 
 def _named(known: Known) -> Iterable[str]:
@@ -281,7 +280,7 @@ def _named(known: Known) -> Iterable[str]:
     return known.table.overrides.column_types
 
 
-def _nulls(known: Known, *, replaced: bool, by_json: bool = False) -> Iterable[Seen]:
+def _nulls(known: Known, *, replaced: bool, by_json: bool = False) -> Iterable[Obstacle]:
     """Yields columns that may be NULL and have a default, which a converter may write instead."""
     connector = known.table.connector
     if connector is None or connector.replaces_nulls is (None if replaced else True):
@@ -297,7 +296,7 @@ def _nulls(known: Known, *, replaced: bool, by_json: bool = False) -> Iterable[S
     skipped = known.skipped
     for column in known.found.columns:
         if column.has_default and not column.not_null and column.name not in skipped:
-            yield Seen(problem, column.name)
+            yield Obstacle(problem, column.name)
 
 
 # ── values ────────────────────────────────────────────────────────────────────────────────
@@ -312,17 +311,17 @@ def _sent(known: Known, names: Iterable[str]) -> list[str]:
     return [n for n in sent if not connector.leaves_out(f"{table.qualified}.{n}")]
 
 
-def _not_numbers(known: Known, *, stops_at: bool | None) -> Iterable[Seen]:
+def _not_numbers(known: Known, *, stops_at: bool | None) -> Iterable[Obstacle]:
     """Yields columns with NaN or infinity, for a connector that does or does not stop at them."""
     connector, odd = known.table.connector, known.table.odd
     if odd is None or (connector is not None and not connector.sends_decimals):
         return
     if (connector.stops_at_values if connector is not None else None) is stops_at:
         for name in _sent(known, odd.not_numbers):
-            yield Seen("it has NaN or infinity", name)
+            yield Obstacle("it has NaN or infinity", name)
 
 
-def _out_of_range(known: Known, *, stops: bool) -> Iterable[Seen]:
+def _out_of_range(known: Known, *, stops: bool) -> Iterable[Obstacle]:
     connector, odd, described = known.table.connector, known.table.odd, known.table.described
     if odd is None or known.table.rejects_stop is not stops:
         return
@@ -333,9 +332,9 @@ def _out_of_range(known: Known, *, stops: bool) -> Iterable[Seen]:
         }
         for name in _sent(known, odd.not_numbers):
             if name in decimals:
-                yield Seen("it has NaN or infinity", name)
+                yield Obstacle("it has NaN or infinity", name)
     for name in _sent(known, odd.out_of_range):
-        yield Seen("it has infinity, or a year before 1 or after 9999", name)
+        yield Obstacle("it has infinity, or a year before 1 or after 9999", name)
 
 
 MISSING: Final[tuple[Rule[Table], ...]] = (

@@ -11,7 +11,7 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.log.settings import TopicSettings
 from cdc_assets.log.values import Watermarks
-from cdc_assets.operate.assess.finding import Finding, Place, Rule, Seen, Verdict, judged
+from cdc_assets.operate.assess.finding import Finding, Obstacle, Rule, Subject, Verdict, judged
 
 _NO, _PARTIAL = Verdict.NO, Verdict.PARTIAL
 _ANEW: Final = (
@@ -79,7 +79,7 @@ class Topic:
         return settings.retention.age if settings is not None and is_cut else None
 
 
-def judge_topic(at: Place, topic: Topic) -> Iterator[Finding]:
+def judge_topic(at: Subject, topic: Topic) -> Iterator[Finding]:
     """Yields all findings on a topic."""
     return judged(RULES, at, topic)
 
@@ -113,17 +113,17 @@ def _kept_for_ever(topic: Topic) -> str:
     return f"topic {topic.name} is kept for ever (retention.ms)"
 
 
-def _below_slo(topic: Topic) -> Iterable[Seen]:
+def _below_slo(topic: Topic) -> Iterable[Obstacle]:
     kept, target = topic.kept, topic.target
     if kept is not None and kept < timedelta(seconds=target.within_seconds):
-        yield Seen(_kept_only(topic, kept), words={"target": str(target)})
+        yield Obstacle(_kept_only(topic, kept), words={"target": str(target)})
 
 
-def _below_window(topic: Topic) -> Iterable[Seen]:
+def _below_window(topic: Topic) -> Iterable[Obstacle]:
     kept, target = topic.kept, topic.target
     least = timedelta(seconds=target.within_seconds)
     if kept is not None and least <= kept < timedelta(hours=target.over_hours):
-        yield Seen(_kept_only(topic, kept), words={"hours": str(target.over_hours)})
+        yield Obstacle(_kept_only(topic, kept), words={"hours": str(target.over_hours)})
 
 
 def _kept_only(topic: Topic, kept: timedelta) -> str:
@@ -135,19 +135,19 @@ def _cut_by_size(topic: Topic) -> str:
     return "" if size is None else f"topic {topic.name} is cut by size (retention.bytes={size})"
 
 
-def _brokers_times(topic: Topic, *, is_binlog: bool) -> Iterable[Seen]:
+def _brokers_times(topic: Topic, *, is_binlog: bool) -> Iterable[Obstacle]:
     settings = topic.known
     mixes = topic.is_by_binlog and topic.width > 1
     if settings is not None and settings.append_time and mixes is is_binlog:
         problem = f"records of topic {topic.name} have their broker's time (LogAppendTime)"
-        yield Seen(problem, words={"partitions": str(topic.width)})
+        yield Obstacle(problem, words={"partitions": str(topic.width)})
 
 
-def _without_keys(topic: Topic) -> Iterable[Seen]:
+def _without_keys(topic: Topic) -> Iterable[Obstacle]:
     is_known = topic.marks is not None and topic.expects_keys and topic.keys
     if is_known and not any(topic.keys):
         problem = f"records of topic {topic.name} have no key, and the table has one"
-        yield Seen(problem, words={"partitions": str(topic.width)})
+        yield Obstacle(problem, words={"partitions": str(topic.width)})
 
 
 def _begins_late(topic: Topic) -> str:

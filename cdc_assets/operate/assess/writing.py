@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError
-from cdc_assets.operate.assess.finding import Finding, Place, Rule, Verdict, judged
+from cdc_assets.operate.assess.finding import Finding, Rule, Subject, Verdict, judged
 from cdc_assets.operate.assess.parts import away
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _WHOLE_SECONDS: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class WriteRefusal:
     """What Spark's account could not do.
 
     Attributes:
@@ -46,14 +46,14 @@ class Refused:
     is_namespace: bool = False
 
 
-def judge_writing(at: Place, refused: Refused | None) -> Iterator[Finding]:
+def judge_writing(at: Subject, refused: WriteRefusal | None) -> Iterator[Finding]:
     """Yields the finding on what Spark's account could not do."""
     if refused is not None and not refused.is_namespace:
         yield away("spark_tables", at, refused.error)
     yield from judged(NAMESPACES, at, refused)
 
 
-NAMESPACES: Final[tuple[Rule[Refused | None], ...]] = (
+NAMESPACES: Final[tuple[Rule[WriteRefusal | None], ...]] = (
     Rule(
         "spark_namespaces", Verdict.PARTIAL, "whether Spark's account may create namespaces",
         lambda refused: f"{refused.error.what} [{refused.error.where}]"
@@ -65,7 +65,9 @@ NAMESPACES: Final[tuple[Rule[Refused | None], ...]] = (
 )  # fmt: skip
 
 
-def probe_tables(config: ReplicationConfig, spark: SparkSession, now: datetime) -> Refused | None:
+def probe_tables(
+    config: ReplicationConfig, spark: SparkSession, now: datetime
+) -> WriteRefusal | None:
     """Creates a small table through Spark, appends to it, reads it, and drops it.
 
     Drops what killed assessments have left, too. Each statement has a deadline.
@@ -91,14 +93,14 @@ def probe_tables(config: ReplicationConfig, spark: SparkSession, now: datetime) 
     try:
         trial.run("create a namespace", sql.create_namespace(catalog, name))
     except CdcError as error:
-        return Refused(error, is_namespace=True)
+        return WriteRefusal(error, is_namespace=True)
     try:
         trial.use_table(name)
         trial.drop(namespace)
     except CdcError as error:
         with suppress(CdcError):
             trial.drop(namespace)
-        return Refused(error)
+        return WriteRefusal(error)
     return None
 
 

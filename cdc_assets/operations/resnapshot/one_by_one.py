@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cdc_assets.databases.rows import SourceRows
-from cdc_assets.merge.verifying.judging import Kind
+from cdc_assets.merge.verifying.judging import DifferenceKind
 from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Key
@@ -46,7 +46,7 @@ def put_right(
         if not keys:
             break
         found = verification.of_keys(entry, source, keys)
-        gone = sum(each.kind is Kind.ONLY_IN_LAKE for each in found.differences)
+        gone = sum(each.kind is DifferenceKind.ONLY_IN_LAKE for each in found.differences)
         left = found.not_judged + len(found.differences) - found.repaired
         removed = done.removed + (gone if found.repaired == len(found.differences) else 0)
         done = SettledKeys(done.put + found.repaired, removed, left, found.why)

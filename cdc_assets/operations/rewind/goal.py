@@ -40,7 +40,7 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class RewindTarget:
     """The resolved target of a rewind.
 
     Attributes:
@@ -54,7 +54,7 @@ class Chosen:
     by: str
 
 
-def chosen(history: TableHistory, goal: Goal) -> Chosen:
+def chosen(history: TableHistory, goal: Goal) -> RewindTarget:
     """Resolves the target of a rewind.
 
     - a snapshot: that one, if it is a publish, or a compaction of one;
@@ -93,7 +93,7 @@ def parse_time(text: str) -> datetime:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-def _undone(history: TableHistory) -> Chosen:
+def _undone(history: TableHistory) -> RewindTarget:
     newest = next(iter(history.past.tags), None)
     if newest is None:
         what = "there is nothing to undo: no rewind has kept anything, or it was let go of"
@@ -101,31 +101,31 @@ def _undone(history: TableHistory) -> Chosen:
     return _of_tag(history, newest)
 
 
-def _of_tag(history: TableHistory, tag: str) -> Chosen:
+def _of_tag(history: TableHistory, tag: str) -> RewindTarget:
     snapshot = history.past.tags[tag]
     publish = history.past.newest_publish(snapshot)
     if publish is None:
         raise _nothing(history, f"what {tag} has kept is no publish")
-    return Chosen(snapshot, publish, f"what {tag} has kept")
+    return RewindTarget(snapshot, publish, f"what {tag} has kept")
 
 
-def _of_snapshot(history: TableHistory, snapshot: int) -> Chosen:
+def _of_snapshot(history: TableHistory, snapshot: int) -> RewindTarget:
     if (publish := history.past.publish_at(snapshot)) is not None:
-        return Chosen(snapshot, publish, "as was asked for")
+        return RewindTarget(snapshot, publish, "as was asked for")
     for tag, at in history.past.tags.items():
         if at == snapshot:
             return _of_tag(history, tag)
     raise _nothing(history, f"snapshot {snapshot} is no publish of the table, or has expired")
 
 
-def _of_time(history: TableHistory, at: datetime, *, all_shards: bool) -> Chosen:
+def _of_time(history: TableHistory, at: datetime, *, all_shards: bool) -> RewindTarget:
     for each in _candidates(history, all_shards=all_shards):
         if each.at <= at:
-            return Chosen(each.snapshot, each, f"the newest publish until {time_words(at)}")
+            return RewindTarget(each.snapshot, each, f"the newest publish until {time_words(at)}")
     raise _nothing(history, f"no publish is kept from {time_words(at)} or before")
 
 
-def _of_offsets(history: TableHistory, wanted: OffsetVector) -> Chosen:
+def _of_offsets(history: TableHistory, wanted: OffsetVector) -> RewindTarget:
     mine = _candidates(history, all_shards=False)
     known = {partition for each in mine[:1] for partition, _ in each.published.offsets}
     unknown = sorted({partition for partition, _ in wanted} - known)
@@ -137,7 +137,7 @@ def _of_offsets(history: TableHistory, wanted: OffsetVector) -> Chosen:
         if all(offsets.get(partition) <= at for partition, at in wanted):
             is_exact = all(offsets.get(partition) == at for partition, at in wanted)
             said = "that ended there" if is_exact else "that does not pass them"
-            return Chosen(each.snapshot, each, f"the newest publish {said}")
+            return RewindTarget(each.snapshot, each, f"the newest publish {said}")
     raise _nothing(history, f"no publish is kept that does not pass {wanted.to_json()}")
 
 

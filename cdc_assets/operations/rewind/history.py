@@ -89,7 +89,7 @@ def taken_back(
     )
 
 
-class Standing(StrEnum):
+class Reachability(StrEnum):
     """A publish's relation to the table's present state."""
 
     CURRENT = "current"
@@ -115,7 +115,7 @@ class PublishLine:
     snapshot: int
     at: datetime
     published: Published
-    standing: Standing
+    standing: Reachability
     why: str = ""
     tag: str = ""
     loses: tuple[TakenBack, ...] = ()
@@ -152,7 +152,7 @@ def offsets_dict(vector: OffsetVector) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class RewindConditions:
     """The facts that decide whether a table can be rewound.
 
     Attributes:
@@ -264,7 +264,7 @@ class TableHistory:
 
     entry: TableEntry
     past: Past
-    facts: tuple[Facts, ...]
+    facts: tuple[RewindConditions, ...]
 
     def lines(self, limit: int) -> tuple[PublishLine, ...]:
         """Returns the newest publishes, and at most as many that rewinds have replaced."""
@@ -311,7 +311,7 @@ class TableHistory:
         tables = {each.entry.shard_value: str(each.entry.table) for each in self.facts}
         return taken_back(gone, tables)
 
-    def own_facts(self) -> Facts:
+    def own_facts(self) -> RewindConditions:
         """Returns the facts of the table itself."""
         return next(each for each in self.facts if each.entry.table == self.entry.table)
 
@@ -331,10 +331,10 @@ class TableHistory:
 
     def _line(self, each: KeptPublish, tag: str) -> PublishLine:
         why = self.obstacle(each.snapshot, each)
-        standing = Standing.BARRED if why else Standing.REACHABLE
+        standing = Reachability.BARRED if why else Reachability.REACHABLE
         if not tag and self.past.is_at(each.snapshot):
-            standing, why = Standing.CURRENT, ""
-        loses = self.loses(each.snapshot) if standing is Standing.REACHABLE else ()
+            standing, why = Reachability.CURRENT, ""
+        loses = self.loses(each.snapshot) if standing is Reachability.REACHABLE else ()
         return PublishLine(each.snapshot, each.at, each.published, standing, why, tag, loses)
 
 
@@ -356,14 +356,16 @@ def read_history(services: Services, entry: TableEntry) -> TableHistory:
     return TableHistory(entry, past, _facts(services, entries, past))
 
 
-def _facts(services: Services, entries: Sequence[TableEntry], past: Past) -> tuple[Facts, ...]:
+def _facts(
+    services: Services, entries: Sequence[TableEntry], past: Past
+) -> tuple[RewindConditions, ...]:
     from cdc_assets.lake.quarantined import QuarantineLake
 
     topics = [each.topic for each in entries]
     marks, identities = services.log.watermarks(topics), services.log.identity(topics)
     lake = QuarantineLake(services.config)
     return tuple(
-        Facts(
+        RewindConditions(
             entry=each,
             marks=marks.get(each.topic),
             identity=identities.get(each.topic),

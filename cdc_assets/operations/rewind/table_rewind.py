@@ -27,7 +27,7 @@ from cdc_assets.errors import (
     TransientError,
 )
 from cdc_assets.log.hours import HourWindow
-from cdc_assets.operations.rewind.goal import Chosen, Goal, chosen, time_words
+from cdc_assets.operations.rewind.goal import Goal, RewindTarget, chosen, time_words
 from cdc_assets.operations.rewind.history import TableHistory, TakenBack, offsets_dict, read_history
 from cdc_assets.registry import TableEntry
 
@@ -65,7 +65,7 @@ class RewindPlan:
     entry: TableEntry
     tables: tuple[TableEntry, ...]
     past: Past
-    chosen: Chosen
+    chosen: RewindTarget
     offsets: OffsetVector
     committed: OffsetVector
     again: tuple[OffsetRange, ...]
@@ -261,7 +261,9 @@ class TableRewind:
             remedy = "use a catalog of type rest or sql, or: cdc-assets rebuild"
             raise TerminalError(what, where=self._where, remedy=remedy)
 
-    def _planned(self, history: TableHistory, found: Chosen, *, all_shards: bool) -> RewindPlan:
+    def _planned(
+        self, history: TableHistory, found: RewindTarget, *, all_shards: bool
+    ) -> RewindPlan:
         past, entry, own = history.past, self._entry, history.own_facts()
         everyone = tuple(each.entry for each in history.facts)
         mine = history.of_mine(found.publish)

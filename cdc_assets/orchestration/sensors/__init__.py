@@ -5,8 +5,8 @@ from cdc_assets.orchestration.sensors.assess import assess_sensor
 from cdc_assets.orchestration.sensors.ddl import ddl_sensor
 from cdc_assets.orchestration.sensors.discover import discover_sensor
 from cdc_assets.orchestration.sensors.maintain import maintain_sensor
-from cdc_assets.orchestration.sensors.promise import promise_sensor
 from cdc_assets.orchestration.sensors.replicate import replicate_sensor
+from cdc_assets.orchestration.sensors.slo import slo_sensor
 from cdc_assets.orchestration.sensors.watch import watch_sensor
 
 __all__ = [
@@ -15,7 +15,7 @@ __all__ = [
     "ddl_sensor",
     "discover_sensor",
     "maintain_sensor",
-    "promise_sensor",
     "replicate_sensor",
+    "slo_sensor",
     "watch_sensor",
 ]

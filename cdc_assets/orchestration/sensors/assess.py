@@ -16,8 +16,8 @@ from cdc_assets.operate.plaintext import plaintext_logins
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.orchestration.assessing import look_now, verdicts
 from cdc_assets.orchestration.keys import named
-from cdc_assets.orchestration.sensors.promise import Memory, is_news
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
+from cdc_assets.orchestration.sensors.slo import EventCursor, is_news
 from cdc_assets.registry import Registry
 
 REPEAT_AFTER: Final = timedelta(hours=6)
@@ -36,7 +36,7 @@ def assess_sensor(
         for each in plaintext_logins(config) if not told else ():
             told.append(str(each))  # once for each process
             context.log.warning(str(each))
-        memory = Memory.of(context.cursor)
+        memory = EventCursor.of(context.cursor)
         found = look_now(services, entries)
         written = [
             verdict.evaluation()

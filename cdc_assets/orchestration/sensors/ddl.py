@@ -8,7 +8,7 @@ from typing import Final
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.operate.ddl import Followed, TableStatement, Told, follow
+from cdc_assets.operate.ddl import DdlReading, Followed, TableStatement, follow
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.orchestration.keys import named, table_key
@@ -45,7 +45,7 @@ def ddl_sensor(
     )
 
 
-def _said(told: Told) -> Iterator[str]:
+def _said(told: DdlReading) -> Iterator[str]:
     where = f" in {', '.join(told.topics)}" if told.topics else ": no source tells of any"
     yield f"{len(told.statements)} new statements{where}."
     for topic, count in told.expired.items():

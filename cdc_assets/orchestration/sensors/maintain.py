@@ -59,7 +59,7 @@ _DAY: Final = 86_400.0
 
 
 @dataclass
-class Seen:
+class TableVisits:
     """The sensor's memory of one table; times are in seconds since the epoch.
 
     Attributes:
@@ -87,7 +87,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class MaintenanceRun:
     """A lake table that gets a run.
 
     Attributes:
@@ -102,27 +102,29 @@ class Chosen:
 
 
 @dataclass
-class Memory:
+class MaintenanceCursor:
     """The sensor's cursor. Losing it only makes it look once more."""
 
-    tables: dict[str, Seen] = field(default_factory=dict[str, Seen])
+    tables: dict[str, TableVisits] = field(default_factory=dict[str, TableVisits])
 
     @classmethod
-    def of(cls, cursor: str | None) -> Memory:
+    def of(cls, cursor: str | None) -> MaintenanceCursor:
         """Parses a cursor."""
         said: Mapping[str, Any] = json.loads(cursor) if cursor else {}
-        return cls({name: Seen(*each) for name, each in said.items()})
+        return cls({name: TableVisits(*each) for name, each in said.items()})
 
     def to_cursor(self) -> str:
         """Returns the cursor that `of` parses."""
         rows = {name: list(astuple(seen)) for name, seen in self.tables.items()}
         return json.dumps(rows, separators=(",", ":"))
 
-    def see(self, name: str, head: int, now: float) -> Seen:
+    def see(self, name: str, head: int, now: float) -> TableVisits:
         """Records a table's present head; forgets times that a clock that was ahead has left."""
         known = self.tables.get(name)
         if known is None or max(known.since, known.visited, known.swept) > now:
-            known = self.tables[name] = Seen(head, now, swept=now, runs=known.runs if known else 0)
+            known = self.tables[name] = TableVisits(
+                head, now, swept=now, runs=known.runs if known else 0
+            )
         elif known.head != head:
             known.head, known.since, known.unmet = head, now, 0
         return known
@@ -139,7 +141,7 @@ def maintain_sensor(
 
     @skipping_when_unreachable
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        memory = Memory.of(context.cursor)
+        memory = MaintenanceCursor.of(context.cursor)
         records = context.instance.get_run_records(dg.RunsFilter(statuses=list(UNFINISHED)))
         ours = [each for each in records if _is_ours(config, each.dagster_run)]
         if ours:
@@ -192,7 +194,7 @@ def _cancelled(
     return f"cancelled {', '.join(late)}: another run has one of its tables; it is asked for again"
 
 
-def is_worth_a_look(seen: Seen, said: MaintenanceConfig, now: float) -> bool:
+def is_worth_a_look(seen: TableVisits, said: MaintenanceConfig, now: float) -> bool:
     """Returns whether anything can be due that was not due at the last look at the table."""
     waits = 2 ** min(max(seen.unmet - 1, 0), MOST_DOUBLED)
     if now - seen.visited < said.every_minutes * 60 * waits:
@@ -205,21 +207,21 @@ def _chosen(
     context: dg.SensorEvaluationContext,
     services: Services,
     groups: Sequence[Tables],
-    memory: Memory,
-) -> list[Chosen]:
+    memory: MaintenanceCursor,
+) -> list[MaintenanceRun]:
     """Returns the tables for a run; begins with those that had neither look nor run for longest.
 
     A table whose needs cannot be found out is left out, with a warning.
     """
     now = services.clock().timestamp()
     states = services.lake.looked([(each[0].target, "") for each in groups])
-    seen = list[tuple[Seen, Tables]]()
+    seen = list[tuple[TableVisits, Tables]]()
     for tables, state in zip(groups, states, strict=True):
         if isinstance(state, CdcError):
             context.log.warning(f"not looked after: {state}")
         elif state is not None and state.snapshot_id is not None:
             seen.append((memory.see(str(state.name), state.snapshot_id, now), tables))
-    ends, looks, chosen = time.monotonic() + LOOK_SECONDS, 0, list[Chosen]()
+    ends, looks, chosen = time.monotonic() + LOOK_SECONDS, 0, list[MaintenanceRun]()
     for known, tables in sorted(seen, key=lambda each: each[0].visited):
         if len(chosen) == TABLES_AT_ONCE or (looks and time.monotonic() >= ends):
             break
@@ -239,7 +241,7 @@ def _chosen(
         if wanted or orphans:
             known.asked = now
             known.swept = now if orphans else known.swept
-            chosen.append(Chosen(tables, orphans, known.runs))
+            chosen.append(MaintenanceRun(tables, orphans, known.runs))
             known.runs += 1
             known.unmet += 1
         else:
@@ -247,7 +249,7 @@ def _chosen(
     return chosen
 
 
-def _request(config: ReplicationConfig, chosen: Sequence[Chosen]) -> dg.RunRequest:
+def _request(config: ReplicationConfig, chosen: Sequence[MaintenanceRun]) -> dg.RunRequest:
     entries = tuple(entry for each in chosen for entry in each.tables)
     targets = [each.tables[0].target for each in chosen]
     wishes = [{"orphans": each.orphans, "turn": each.turn} for each in chosen]

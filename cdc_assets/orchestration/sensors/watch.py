@@ -20,9 +20,9 @@ import dagster as dg
 from cdc_assets.changes.alerting import AlertFinding, AlertKind
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError, TransientError, UnreachableError, message_of
-from cdc_assets.operate.alerts import AlertBook, News, Told, tell
+from cdc_assets.operate.alerts import AlertBook, News, SentAlerts, tell
 from cdc_assets.operate.discovery import replicated
-from cdc_assets.operate.findings import ALL, THE_LOOK, Checked, Look, of_problem
+from cdc_assets.operate.findings import ALL, THE_LOOK, Checked, MonitoredState, of_problem
 from cdc_assets.operate.numbers import read_numbers
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.operate.unsent import Resent, Unsent
@@ -82,14 +82,14 @@ class _Watch:
         """Looks and tells; fails after that if the look failed for a reason of its own."""
         alerts = self._config.alerts
         looked = self._look(context.instance)
-        if isinstance(looked, Look):
+        if isinstance(looked, MonitoredState):
             news = News(looked.findings(alerts), looked.judges, looked.numbers.status.at)
         else:
             news = News([_blind(looked)], _judges_nothing, self._clock())
         told = tell(news, alerts, self._book)
         runs, problems = self._runs(told), [told.problem]
         problems += [runs.problem, f"{runs.dropped} alerts dropped" if runs.dropped else ""]
-        if isinstance(looked, Look) and not told.problem:
+        if isinstance(looked, MonitoredState) and not told.problem:
             problems.append(beat(alerts))
         for problem in filter(None, problems):
             context.log.warning(problem)
@@ -97,7 +97,7 @@ class _Watch:
             raise looked
         return dg.SensorResult(skip_reason=_said(told, runs, problems, looked))
 
-    def _look(self, instance: dg.DagsterInstance) -> Look | Exception:
+    def _look(self, instance: dg.DagsterInstance) -> MonitoredState | Exception:
         """Returns a look, or why there is none; a look that is under way is not begun again."""
         if self._looking is None:
             self._looking = _Looking(lambda: _taken(self._services, instance))
@@ -108,7 +108,7 @@ class _Watch:
         self._looking = None
         return found
 
-    def _runs(self, told: Told) -> Resent:
+    def _runs(self, told: SentAlerts) -> Resent:
         """Posts failed runs that were not accepted before; the news of tables comes first."""
         if not told.is_heard:
             return Resent()
@@ -121,30 +121,30 @@ class _Watch:
 class _Looking:
     """A look that is being taken, in a thread of its own."""
 
-    def __init__(self, take: Callable[[], Look]) -> None:
-        self._found: Look | Exception | None = None
+    def __init__(self, take: Callable[[], MonitoredState]) -> None:
+        self._found: MonitoredState | Exception | None = None
         self._thread = threading.Thread(target=self._run, args=(take,), daemon=True)
         self._thread.start()
 
-    def result(self, seconds: float) -> Look | Exception | None:
+    def result(self, seconds: float) -> MonitoredState | Exception | None:
         """Returns the look or its error; None if it has not ended after so many seconds."""
         self._thread.join(seconds)
         return self._found
 
-    def _run(self, take: Callable[[], Look]) -> None:
+    def _run(self, take: Callable[[], MonitoredState]) -> None:
         try:
             self._found = take()
         except Exception as error:
             self._found = error
 
 
-def _taken(services: Services, instance: dg.DagsterInstance) -> Look:
+def _taken(services: Services, instance: dg.DagsterInstance) -> MonitoredState:
     numbers = read_numbers(services)
     entries = replicated(services.config, services.registry.load())
     tables = numbers.status.tables
     stored = next((each.survey.entry.target for each in tables if each.survey.state), None)
     asked = services.parts.ask((each.table.source for each in tables), stored)
-    return Look(numbers, asked, _checked(services.config, entries, instance))
+    return MonitoredState(numbers, asked, _checked(services.config, entries, instance))
 
 
 def _checked(
@@ -221,7 +221,9 @@ def _judges_nothing(*_: object) -> bool:
     return False
 
 
-def _said(told: Told, runs: Resent, problems: list[str], looked: Look | Exception) -> str:
+def _said(
+    told: SentAlerts, runs: Resent, problems: list[str], looked: MonitoredState | Exception
+) -> str:
     sent = [f"run {each}" for each in runs.names]
     sent += [f"{each.id} {each.change}" for each in told.sent]
     said = [f"sent {'; '.join(sent)}"] if sent else []

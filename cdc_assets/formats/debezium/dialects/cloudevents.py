@@ -12,7 +12,7 @@ import re
 from typing import Final
 
 from cdc_assets.changes.json_text import mapping
-from cdc_assets.formats.debezium.dialects.dialect import Dialect, Opened, opened
+from cdc_assets.formats.debezium.dialects.dialect import EnvelopeDialect, Opened, opened
 from cdc_assets.formats.debezium.dialects.enveloped import OPS
 from cdc_assets.formats.debezium.inline import DATA, schema_text
 from cdc_assets.formats.debezium.named import FIELDS
@@ -29,7 +29,7 @@ _SOURCE: Final = (
 )  # fmt: skip
 
 
-class CloudEvents(Dialect):
+class CloudEvents(EnvelopeDialect):
     """``{"specversion": …, "iodebeziumop": …, …, "data": {"before": …, "after": …}}``."""
 
     bare = "cloudevents"

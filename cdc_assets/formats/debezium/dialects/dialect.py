@@ -36,7 +36,7 @@ class Opened:
     schema: object = None
 
 
-class Dialect(ABC):
+class EnvelopeDialect(ABC):
     """A dialect, with and without schemas.
 
     Attributes:

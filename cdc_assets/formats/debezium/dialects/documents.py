@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Final
 
 from cdc_assets.changes.json_text import mapping
-from cdc_assets.formats.debezium.dialects.dialect import Dialect
+from cdc_assets.formats.debezium.dialects.dialect import EnvelopeDialect
 from cdc_assets.formats.debezium.dialects.enveloped import has_operation
 from cdc_assets.formats.sample import JsonObject
 from cdc_assets.schema.connect import ConnectSchema, is_documents_schema
@@ -29,7 +29,7 @@ TABLE: Final = Described(
 )
 
 
-class Documents(Dialect):
+class Documents(EnvelopeDialect):
     """``{"before": "{…}", "after": "{…}", "updateDescription": …, "source": {…}, "op": …}``."""
 
     bare = "mongodb"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from cdc_assets.formats.debezium.dialects.dialect import Dialect
+from cdc_assets.formats.debezium.dialects.dialect import EnvelopeDialect
 from cdc_assets.formats.sample import JsonObject
 from cdc_assets.schema.connect import ConnectSchema, describe_envelope, is_envelope_schema
 from cdc_assets.schema.described import Described
@@ -12,7 +12,7 @@ from cdc_assets.schema.described import Described
 OPS: Final = frozenset({"c", "u", "d", "r", "t"})
 
 
-class Enveloped(Dialect):
+class Enveloped(EnvelopeDialect):
     """``{"before": {…}, "after": {…}, "source": {…}, "op": …}``."""
 
     bare = "bare"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from cdc_assets.formats.debezium.added_fields import DELETED, AddedFields
-from cdc_assets.formats.debezium.dialects.dialect import Dialect
+from cdc_assets.formats.debezium.dialects.dialect import EnvelopeDialect
 from cdc_assets.formats.sample import JsonObject
 from cdc_assets.schema.connect import ConnectSchema, describe_row, is_row_schema
 from cdc_assets.schema.described import Described
@@ -22,7 +22,7 @@ _OPS: Final = frozenset({"c", "u", "d", "r"})
 _DELETED: Final = {"true": True, "false": False}
 
 
-class Flat(Dialect):
+class Flat(EnvelopeDialect):
     """``{"id": 1, …, "__deleted": "false", "__op": "c", "__source_lsn": 7, …}``.
 
     Args:

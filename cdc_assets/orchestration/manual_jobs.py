@@ -1,4 +1,4 @@
-"""Makes the jobs that people start from the launchpad: one op each, in the run's own process.
+"""Makes the jobs that users start from the launchpad: one op each, in the run's own process.
 
 They have in common that a run is alive for others as long as it works, wherever it works.
 """
@@ -15,13 +15,13 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.keys import mode_tags, named
 
-Wish = TypeVar("Wish", bound=dg.Config)
+JobConfig = TypeVar("JobConfig", bound=dg.Config)
 
 
-def people_job(
+def manual_job(
     config: ReplicationConfig,
     name: str,
-    body: Callable[[dg.OpExecutionContext, Wish], None],
+    body: Callable[[dg.OpExecutionContext, JobConfig], None],
     *,
     mode: str,
     about: str,
@@ -38,7 +38,7 @@ def people_job(
     replication = config
 
     @wraps(body)
-    def alive(context: dg.OpExecutionContext, config: Wish) -> None:
+    def alive(context: dg.OpExecutionContext, config: JobConfig) -> None:
         with liveness.at_work(context, replication, is_whole_run=True):
             body(context, config)
 

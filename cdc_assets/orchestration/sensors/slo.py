@@ -64,14 +64,14 @@ OVER: Final = "what waits is no longer about to be lost"
 
 
 @dataclass
-class Memory:
+class EventCursor:
     """The sensor's cursor: the last written events. Losing it only repeats a few events."""
 
     checks: dict[str, tuple[str, float]] = field(default_factory=dict)
     hours: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, cursor: str | None) -> Memory:
+    def of(cls, cursor: str | None) -> EventCursor:
         """Parses a cursor."""
         fields: Mapping[str, Any] = json.loads(cursor) if cursor else {}
         checks = {name: (each[0], each[1]) for name, each in fields.get("checks", {}).items()}
@@ -87,7 +87,7 @@ class Memory:
         return json.dumps({"checks": self.checks, "hours": self.hours}, separators=(",", ":"))
 
 
-def promise_sensor(
+def slo_sensor(
     config: ReplicationConfig, loaded: Registry, clock: Clock = utc_now
 ) -> dg.SensorDefinition:
     """Returns the sensor that evaluates the checks of all tables and closes past hours."""
@@ -96,7 +96,7 @@ def promise_sensor(
 
     @skipping_when_unreachable
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        memory = Memory.of(context.cursor)
+        memory = EventCursor.of(context.cursor)
         seen = survey(services, as_registered(services, entries)).answered()
         closed = [*_closed_hours(services, seen, memory), *_held(config, seen, memory)]
         _note_states(services, seen)
@@ -142,7 +142,9 @@ def _observation(config: ReplicationConfig, news: DropNews) -> dg.AssetObservati
     return dg.AssetObservation(table_key(config, news.entry), description=news.words)
 
 
-def _notices(verdict: CheckVerdict, memory: Memory, now: datetime) -> Iterator[dg.AssetObservation]:
+def _notices(
+    verdict: CheckVerdict, memory: EventCursor, now: datetime
+) -> Iterator[dg.AssetObservation]:
     """Yields a notice for the table's page once, as soon as it arises, and once when it is over."""
     name = f"{verdict.asset.to_user_string()}:notice:{verdict.check}"
     if verdict.notice and name not in memory.checks:
@@ -153,7 +155,7 @@ def _notices(verdict: CheckVerdict, memory: Memory, now: datetime) -> Iterator[d
 
 
 def longest_unjudged_first(
-    config: ReplicationConfig, seen: Survey, memory: Memory
+    config: ReplicationConfig, seen: Survey, memory: EventCursor
 ) -> list[TableSurvey]:
     """Sorts tables by the time of their last written check, so that all get their turn."""
 
@@ -172,7 +174,7 @@ def has_time_for(most: timedelta) -> Callable[[], bool]:
 
 def is_news(
     verdict: CheckVerdict,
-    memory: Memory,
+    memory: EventCursor,
     now: datetime,
     *,
     force: bool = False,
@@ -189,7 +191,7 @@ def is_news(
 
 
 def _closed_hours(
-    services: Services, seen: Survey, memory: Memory
+    services: Services, seen: Survey, memory: EventCursor
 ) -> Iterator[dg.AssetMaterialization]:
     """Closes hours, and remembers them; those that are too many are left to the next tick."""
     last = hour_of(seen.at - HOUR)
@@ -221,7 +223,7 @@ def _closed_hours(
 
 
 def _held(
-    config: ReplicationConfig, seen: Survey, memory: Memory
+    config: ReplicationConfig, seen: Survey, memory: EventCursor
 ) -> Iterator[dg.AssetMaterialization]:
     """Yields once an hour, for each table that people hold, an event that it is held on purpose.
 
@@ -253,7 +255,7 @@ def _hours_since(key: str | None, last: HourWindow) -> Iterator[HourWindow]:
         hour = hour.next()
 
 
-def _remember(memory: Memory, table: TableName, hour: HourWindow) -> None:
+def _remember(memory: EventCursor, table: TableName, hour: HourWindow) -> None:
     memory.hours[str(table)] = hour.key
 
 
