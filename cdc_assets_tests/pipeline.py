@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,13 +13,16 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from pyspark.sql import SparkSession
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.lake import Lake
 from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge import BatchResult, Replicator, Waiting
+from cdc_assets.merge.intake.planning.plans import merged_part
 from cdc_assets.merge.intake.shared_reading import SharedReadings
+from cdc_assets.merge.plan.request import ReplayRequest
 from cdc_assets.operate.discovery import Discovery, discover
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
@@ -47,6 +50,15 @@ class Message:
     partition: int = 0
     headers: tuple[tuple[str, bytes], ...] = ()
     timestamp_ms: int | None = None
+
+
+class OffsetReplicator(Replicator):
+    """Replays any merged offsets, not only those of whole hours."""
+
+    def replay_offsets(
+        self, entry: TableEntry, ranges: tuple[OffsetRange, ...]
+    ) -> Iterator[BatchResult]:
+        return self._again(entry, "again", ReplayRequest(ranges))
 
 
 @dataclass
@@ -164,6 +176,15 @@ class Pipeline:
         """All hours since this was made."""
         hours = hours_since(self.made)
         return list(self.replicator().replay(self.entry(table), hours, run_id="replay"))
+
+    def replay_offsets(self, table: str, *ranges: OffsetRange) -> list[BatchResult]:
+        """What the table has merged of ranges that need not be whole hours."""
+        entry = self.entry(table)
+        state = self.lake.state(entry.target, entry.shard_value)
+        assert state is not None
+        assert state.published is not None
+        own = merged_part(state.published, ranges)
+        return list(OffsetReplicator(self.config, self.spark).replay_offsets(entry, own))
 
     def rows(self, table: str) -> list[dict[str, object]]:
         """All rows, without our own columns; [] if there is no table."""

@@ -1,19 +1,20 @@
 """Keeps a table equal to its source, batch by batch.
 
-One loop (`Replicator._lives`) requests a batch, has it planned and executed, and decides by its
-outcome: request the next batch, a longer or a wider one, plan the same batch again, or end.
+One loop (`Replicator._until_done`) requests a batch, has it planned and executed, and decides by
+its outcome: request the next batch, a longer or a wider one, plan the same batch again, or end.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from datetime import UTC, datetime
 from typing import assert_never
 
 from pyspark.sql import SparkSession
 
-from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector
+from cdc_assets.changes.offsets import Coordinate, OffsetVector
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
 from cdc_assets.lake import TableState
@@ -74,12 +75,18 @@ class Replicator:
         require_existing: Callable[[TableState], None] | None = None,
     ) -> None:
         connections = connections or Connections.of(config)
-        self._attempts = Attempts(config, connections, spark, clock, shared, require_existing)
+        self._attempts = Attempts(config, connections, spark, clock, require_existing)
+        self._shared = shared
 
     def sharing(self, shared: SharedReadings) -> Replicator:
-        """Shares readings of topics of many tables with other replicators; returns itself."""
-        self._attempts.shared = shared
-        return self
+        """Returns a replicator over the same connections and session that shares readings.
+
+        Args:
+            shared: the readings of topics of many tables, for one round of these tables.
+        """
+        found = copy(self)
+        found._shared = shared  # noqa: SLF001 (one of this class)
+        return found
 
     def drain(
         self,
@@ -113,7 +120,7 @@ class Replicator:
             request = Request(entry, run_id, TailRequest(window))
             longest = min(budget_seconds, self._attempts.table_seconds(entry))
             deadline = time.monotonic() + longest
-            for done in self._lives(request, deadline, next_hour):
+            for done in self._until_done(request, deadline, next_hour):
                 if isinstance(done, BatchResult):
                     self._attempts.upkeep(entry).after_batch(done.file_count)
                     yield done
@@ -137,17 +144,6 @@ class Replicator:
         for window in sorted(windows):
             ranges = self._attempts.planner.replay_ranges(entry, window)
             yield from self._again(entry, run_id, ReplayRequest(ranges, window))
-
-    def replay_offsets(
-        self, entry: TableEntry, ranges: tuple[OffsetRange, ...], *, run_id: str
-    ) -> Iterator[BatchResult]:
-        """Merges offsets again, as `replay` does hours; all must be below the committed ones.
-
-        Raises:
-            TerminalError: if one is not, the table does not exist yet, or it has no key.
-        """
-        own = self._attempts.planner.replayable(entry, ranges)
-        yield from self._again(entry, run_id, ReplayRequest(own))
 
     def replay_quarantined(
         self,
@@ -182,7 +178,7 @@ class Replicator:
                 again: the publish tells what the table lacks.
         """
         work = Quarantined(coordinates, accept_overtaken, before_removal)
-        for done in self._lives(Request(entry, run_id, work), float("inf"), None):
+        for done in self._until_done(Request(entry, run_id, work), float("inf"), None):
             if isinstance(done, QuarantineReplay):
                 return done
         return None
@@ -197,17 +193,17 @@ class Replicator:
 
     def _again(self, entry: TableEntry, run_id: str, work: ReplayRequest) -> Iterator[BatchResult]:
         if work.ranges:
-            for done in self._lives(Request(entry, run_id, work), float("inf"), None):
+            for done in self._until_done(Request(entry, run_id, work), float("inf"), None):
                 if isinstance(done, BatchResult):
                     yield done
 
-    def _lives(
+    def _until_done(
         self, request: Request | None, deadline: float, next_hour: NextHour | None
     ) -> Iterator[BatchResult | QuarantineReplay | Waiting]:
         """Tries requests one after the other, each chosen by the previous outcome."""
         watch = self._attempts.watch(request.entry) if request else None
         while request is not None and watch is not None:
-            match self._attempts.of(request, watch):
+            match self._attempts.of(request, watch, self._shared):
                 case Merged(result):
                     yield result
                     request = _after(request, result) if time.monotonic() < deadline else None

@@ -19,7 +19,8 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import message_of
 from cdc_assets.operate.comparable import NOT_COMPARED, is_comparable, rests
 from cdc_assets.operate.discovery import replicated
-from cdc_assets.operate.services import Services, utc_now
+from cdc_assets.operate.services import Services
+from cdc_assets.operations.session import Host, TableSession
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.checks import ERROR, WARN, CheckVerdict
 from cdc_assets.orchestration.hand_over import must_hand_over
@@ -172,27 +173,19 @@ def compared(
                            {"compared": False})  # fmt: skip
         if failing := _fails(services, entry):
             return _unknown(key, failing)
-        report = _report(services.config, entry, spark, run_id, say, merges=merges)
+        session = TableSession(services, [entry], Host(run_id, spark.session))
+        report = _report(session, say, merges=merges)
     except Exception as error:
         spark.forget()  # the session may be what failed; the next table creates a new one
         return _unknown(key, message_of(error))
     return verdict_of(key, report)
 
 
-def _report(
-    config: ReplicationConfig,
-    entry: TableEntry,
-    spark: "ReplicationSpark",
-    run_id: str,
-    say: Tell,
-    *,
-    merges: bool,
-) -> "ComparisonReport":
-    from cdc_assets.merge.attempt import Attempts
+def _report(session: TableSession, say: Tell, *, merges: bool) -> "ComparisonReport":
     from cdc_assets.merge.verifying.verification import Verification
 
-    attempts = Attempts.opened(config, spark.session, utc_now)
-    return Verification(attempts, run_id, say=say, merges=merges).of(entry)
+    verification = Verification(session.attempts, session.host.run_id, say=say, merges=merges)
+    return verification.of(session.entry)
 
 
 def _fails(services: Services, entry: TableEntry) -> str:

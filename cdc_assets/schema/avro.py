@@ -103,20 +103,6 @@ def connect_schema(avro: object) -> ConnectSchema:
     return _Connect(schema).of(schema.root, "(top level)")
 
 
-def has_connect_names(avro: object) -> bool:
-    """Whether Connect's properties were written (``connect.meta.data``, by default true).
-
-    Without them nothing distinguishes a column of microseconds from a number: an envelope without a
-    ``connect.name`` of its own describes its columns only roughly.
-
-    Raises:
-        AvroSchemaError: see `connect_schema`.
-    """
-    schema = parse_avro(avro)
-    root = schema.resolved(schema.root)
-    return isinstance(root, Record) and isinstance(root.props.get("connect.name"), str)
-
-
 class _Connect:
     """Converts the types of one schema to Connect's."""
 

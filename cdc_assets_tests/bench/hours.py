@@ -15,7 +15,7 @@ from typing import Final
 import psutil
 
 from cdc_assets.lake import Lake
-from cdc_assets.merge.attempt import Attempts
+from cdc_assets.merge.attempt import Attempts, Connections
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.operate.services import utc_now
@@ -138,7 +138,7 @@ def _tables(world: World, live: Live) -> Figures:
     """
     lake, rows = Lake(live.config), list[dict[str, object]]()
     verification = Verification(
-        Attempts.opened(live.config, lambda: world.session, utc_now), "bench"
+        Attempts(live.config, Connections.of(live.config), lambda: world.session, utc_now), "bench"
     )
     for entry in live.entries:
         report = verification.of(entry)

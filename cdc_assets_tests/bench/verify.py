@@ -12,7 +12,7 @@ import psutil
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from cdc_assets.merge.attempt import Attempts
+from cdc_assets.merge.attempt import Attempts, Connections
 from cdc_assets.merge.verifying.report import ComparisonReport
 from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.operate.services import utc_now
@@ -64,10 +64,9 @@ def _measured(world: World, accounts: Accounts, left: Left) -> Iterator[Figures]
     reports: list[ComparisonReport] = []
 
     def compare() -> None:
-        verification = Verification(
-            Attempts.opened(accounts.config, lambda: world.session, utc_now), "bench"
-        )
-        reports.append(verification.of(accounts.entry(COPY)))
+        connections = Connections.of(accounts.config)
+        attempts = Attempts(accounts.config, connections, lambda: world.session, utc_now)
+        reports.append(Verification(attempts, "bench").of(accounts.entry(COPY)))
 
     ways: Mapping[str, Callable[[], object]] = {
         "full read": lambda: _read(dsn),

@@ -256,7 +256,7 @@ def run(pipeline: Callable[..., Pipeline], log: Log) -> None:
                 continue
         elif made.lake.state(made.entry(TABLE).target) is not None:
             ranges = tuple(OffsetRange(p, low, high) for p, (low, high) in step.ranges.items())
-            list(made.replicator().replay_offsets(made.entry(TABLE), ranges, run_id="again"))
+            made.replay_offsets(TABLE, *ranges)
         if made.lake.state(made.entry(TABLE).target) is None:
             continue
         known = changes_of(cuts.between(log.records, {}, there))

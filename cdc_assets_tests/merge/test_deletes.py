@@ -202,8 +202,7 @@ def test_a_record_without_a_value_that_is_read_again_alone_changes_nothing(
 
     state, before = table.lake.state(table.entry(TABLE).target), rows()
     table.expire(TABLE, 2)
-    again = (OffsetRange(0, 2, 3),)
-    list(table.replicator().replay_offsets(table.entry(TABLE), again, run_id="again"))
+    table.replay_offsets(TABLE, OffsetRange(0, 2, 3))
     assert rows() == before
     assert table.lake.state(table.entry(TABLE).target) == state, "nothing is published"
 

@@ -73,8 +73,7 @@ def test_what_the_log_still_holds_is_remembered(pipeline: Make) -> None:
     made.merge(TABLE)
     assert {key: row["n"] for key, row in made.by_key(TABLE).items()} == {4: 0, 5: 0, 6: 0, 7: 1}
     assert remembered(made) == {2, 3}
-    held = (OffsetRange(0, ROWS + 3, ROWS + 11),)
-    list(made.replicator().replay_offsets(made.entry(TABLE), held, run_id="replay"))
+    made.replay_offsets(TABLE, OffsetRange(0, ROWS + 3, ROWS + 11))
     assert set(made.by_key(TABLE)) == {4, 5, 6, 7}
 
 

@@ -215,7 +215,7 @@ class Run:
         if self.pipeline.lake.state(entry.target, entry.shard_value) is None:
             return
         ranges = tuple(OffsetRange(p, low, high) for p, (low, high) in step.ranges.items())
-        list(self.pipeline.replicator().replay_offsets(entry, ranges, run_id="again"))
+        self.pipeline.replay_offsets(self.table, *ranges)
 
     def rows(self) -> dict[tuple[object, ...], tuple[dict[str, object], bool]]:
         """By key: the row, and whether it is marked as deleted."""

@@ -83,9 +83,8 @@ def test_what_was_merged_before_a_restart_is_replayed_in_its_own_numbering(pipel
     made.produce(TABLE, RESTORED)
     accept(made)
     made.merge(TABLE)
-    entry = made.entry(TABLE)
     for ranges in (OffsetRange(0, 0, 3), OffsetRange(0, 0, 6), OffsetRange(0, 3, 5)):
-        list(made.replicator().replay_offsets(entry, (ranges,), run_id="again"))
+        made.replay_offsets(TABLE, ranges)
         assert names(made) == {1: "restored", 2: "two", 3: "three"}
 
 

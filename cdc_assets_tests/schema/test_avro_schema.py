@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.schema.avro import connect_schema, has_connect_names
-from cdc_assets.schema.avro_parse import MAX_DEPTH, read_avro
-from cdc_assets.schema.avro_types import AvroSchemaError
+from cdc_assets.schema.avro import connect_schema
+from cdc_assets.schema.avro_parse import MAX_DEPTH, parse_avro, read_avro
+from cdc_assets.schema.avro_types import AvroSchemaError, Record
 from cdc_assets.schema.avro_wire import self_contained, wire_schema
 from cdc_assets.schema.connect import (
     describe_envelope,
@@ -34,6 +34,13 @@ KAFKA, TIME = "org.apache.kafka.connect.data", "io.debezium.time"
 def record(*fields, name="R", **more):
     listed = [{"name": name, "type": type_} for name, type_ in fields]
     return {"type": "record", "name": name, "fields": listed, **more}
+
+
+def has_connect_names(avro):
+    """Whether Connect's properties were written (``connect.meta.data``, by default true)."""
+    schema = parse_avro(avro)
+    root = schema.resolved(schema.root)
+    return isinstance(root, Record) and isinstance(root.props.get("connect.name"), str)
 
 
 def mapped(type_):

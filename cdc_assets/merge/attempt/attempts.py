@@ -56,11 +56,9 @@ class Attempts:
         connections: read for plans.
         spark: returns the session; called when the first statement is sent.
         clock: wall clock.
-        shared: the run's readings of topics of many tables; None if each table reads alone.
         require_existing: see `Replicator`.
 
     Attributes:
-        shared: these readings; may be replaced for each turn.
         means: of tries.
         planner: of batches.
     """
@@ -71,10 +69,8 @@ class Attempts:
         connections: Connections,
         spark: Callable[[], SparkSession],
         clock: Callable[[], datetime],
-        shared: SharedReadings | None = None,
         require_existing: Callable[[TableState], None] | None = None,
     ) -> None:
-        self.shared = shared
         of = connections.lake, connections.log, clock, connections.witnesses
         self.planner = Planner(config, *of, require_existing)
         self._session = PreparedSession(spark)
@@ -86,16 +82,6 @@ class Attempts:
         self._from_log = FromLog(means, self._findings, records, completion, executions)
         self._from_quarantine = FromQuarantine(means, completion, executions)
 
-    @classmethod
-    def opened(
-        cls,
-        config: ReplicationConfig,
-        spark: Callable[[], SparkSession],
-        clock: Callable[[], datetime],
-    ) -> Attempts:
-        """Returns a maker of tries over connections of its own."""
-        return cls(config, Connections.of(config), spark, clock)
-
     def watch(self, entry: TableEntry) -> Watch:
         """Returns the deadlines of a table's turn, which begins now."""
         batch, session = self.means.source(entry).batch, self._session
@@ -105,12 +91,13 @@ class Attempts:
         """Returns the time limit of a table's turn, in seconds."""
         return self.means.source(entry).batch.table_seconds
 
-    def of(self, request: Request, watch: Watch) -> Outcome:
+    def of(self, request: Request, watch: Watch, shared: SharedReadings | None = None) -> Outcome:
         """Tries a request, and returns its outcome.
 
         Args:
             request: for the records to be merged.
             watch: ends a statement that hangs, and the turn when it takes too long.
+            shared: the run's readings of topics of many tables; None if the table reads alone.
 
         Raises:
             CdcError: for a failure that needs a person, or time; nothing was published.
@@ -120,17 +107,17 @@ class Attempts:
             self._findings.forget()
         try:
             entry = request.entry
-            with self._kept_from_failures(entry), watch.turn(f"table={entry.table}"):
+            with _kept_from_failures(entry, shared), watch.turn(f"table={entry.table}"):
                 match request.work:
                     case Quarantined() as work:
                         return self._from_quarantine.tried(request, work, watch)
                     case TailRequest() | ReplayRequest() as work:
-                        pending = self._from_log.pending(request, work, self.shared)
+                        pending = self._from_log.pending(request, work, shared)
                         if not isinstance(pending, Pending):
                             return NothingNew() if pending is None else pending
                         few = is_one_task(pending.plan.ranges)
                         with self._session.for_few() if few else nullcontext():
-                            return self._from_log.tried(request, work, pending, watch, self.shared)
+                            return self._from_log.tried(request, work, pending, watch, shared)
                     case unexpected:
                         assert_never(unexpected)
         except ConflictError as conflict:
@@ -145,16 +132,6 @@ class Attempts:
         except TransientError:  # its records may have ended the server
             if isinstance(pending, Pending):
                 self._records.failed(pending.plan)
-            raise
-
-    @contextmanager
-    def _kept_from_failures(self, entry: TableEntry) -> Iterator[None]:
-        """Forgets the topic's shared reading after a failure, as that may be its cause."""
-        try:
-            yield
-        except BaseException:
-            if self.shared is not None:
-                self.shared.forget(entry)
             raise
 
     # ── plans and changes alone ──────────────────────────────────────────────────────────
@@ -233,6 +210,17 @@ class Attempts:
     def session(self) -> SparkSession:
         """Returns the session, with the settings that decoding relies on."""
         return self._session()
+
+
+@contextmanager
+def _kept_from_failures(entry: TableEntry, shared: SharedReadings | None) -> Iterator[None]:
+    """Forgets the topic's shared reading after a failure, as that may be its cause."""
+    try:
+        yield
+    except BaseException:
+        if shared is not None:
+            shared.forget(entry)
+        raise
 
 
 def _may_grow(request: Request, pending: Pending | Waiting | None) -> bool:

@@ -1,5 +1,5 @@
 -- What is there before the connectors start: they read it as a snapshot. The shop's tables
--- (packages/devstack/cdc_assets_devstack/shop/schema.sql) come first.
+-- (packages/devstack/cdc_assets_devstack/shop/postgres.sql) come first.
 
 ALTER TABLE payments REPLICA IDENTITY FULL;
 

@@ -29,6 +29,7 @@ import json
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,6 @@ from cdc_assets_devstack.layout import StackLayout
 from cdc_assets_devstack.ports import pick_free_ports
 from cdc_assets_devstack.registry import own_url
 from cdc_assets_devstack.shop.connector import connector_config
-from cdc_assets_devstack.shop.database import SCHEMA
 from cdc_assets_devstack.stack import LocalStack
 from confluent_kafka import Consumer, Message, TopicPartition
 
@@ -48,6 +48,7 @@ from cdc_assets_tests.waiting import until
 HERE = Path(__file__).parent
 CHECKOUT_JARS = HERE.parents[2] / ".cdc" / "jars"
 DATABASE = "golden"
+SHOP_SCHEMA = files("cdc_assets_devstack.shop") / "postgres.sql"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def make_database(stack: LocalStack) -> None:
     with psycopg.connect(stack.postgres.dsn(), autocommit=True) as server:
         server.execute(f"CREATE DATABASE {DATABASE}".encode())
     with psycopg.connect(stack.postgres.dsn(DATABASE)) as database:
-        database.execute(SCHEMA.read_bytes())
+        database.execute(SHOP_SCHEMA.read_bytes())
         database.execute((HERE / "before.sql").read_bytes())
 
 

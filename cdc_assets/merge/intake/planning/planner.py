@@ -151,12 +151,6 @@ class Planner:
         """Returns an hour's merged offsets; see `Replays.ranges`."""
         return self._replays.ranges(entry, window)
 
-    def replayable(
-        self, entry: TableEntry, ranges: tuple[OffsetRange, ...]
-    ) -> tuple[OffsetRange, ...]:
-        """Returns the part of ranges that can be replayed; see `Replays.possible`."""
-        return self._replays.possible(entry, ranges)
-
     def again(self, entry: TableEntry, ranges: tuple[OffsetRange, ...], run_id: str) -> Pending:
         """Plans a replay of merged offsets; committed offsets stay.
 

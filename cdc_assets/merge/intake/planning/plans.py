@@ -159,7 +159,7 @@ class Replays:
             TerminalError: if the table does not exist yet, or has no key.
         """
         published = self._published(entry)
-        committed, own = published.offsets, _beginning(published)
+        own = _beginning(published)
         offsets = self.topics.in_hour(entry, window)
         begin = self.topics.marks(entry).begin.as_dict()
         lost = [
@@ -173,28 +173,7 @@ class Replays:
             )
             where = f"table={entry.table} topic={entry.topic}"
             raise LostRangeError(what, where=where, remedy="replay later hours, or re-snapshot")
-        merged = (
-            replace(r, end=max(r.start, min(r.end, committed.get(r.partition))))
-            for r in offsets.ranges
-        )
-        return _from(own, merged)
-
-    def possible(
-        self, entry: TableEntry, ranges: tuple[OffsetRange, ...]
-    ) -> tuple[OffsetRange, ...]:
-        """Returns the table's own part of ranges, which can be replayed, without empty ranges.
-
-        Raises:
-            TerminalError: if some of them was never merged, or the table cannot be replayed.
-        """
-        published = self._published(entry)
-        committed = published.offsets
-        ahead = [str(each) for each in ranges if each.end > committed.get(each.partition)]
-        if ahead:
-            what = f"offsets that were never merged cannot be replayed: {' '.join(ahead)}"
-            where = f"table={entry.table}"
-            raise TerminalError(what, where=where, remedy="materialize the table first")
-        return _from(_beginning(published), ranges)
+        return merged_part(published, offsets.ranges)
 
     def _published(self, entry: TableEntry) -> Published:
         """Returns the newest publish of a table; fails if the table cannot be replayed.
@@ -220,13 +199,16 @@ def _beginning(published: Published) -> OffsetVector:
     return published.carried.read_from or OffsetVector()
 
 
-def _from(beginning: OffsetVector, ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
-    """Cuts ranges at a beginning, and omits empty ones.
+def merged_part(published: Published, ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
+    """Cuts ranges to what a table has merged, from its own beginning on; omits empty ones.
 
     Earlier records must not even be read: they could be refused, or show another table's columns.
     """
-    own = (
-        replace(each, start=min(each.end, max(each.start, beginning.get(each.partition))))
-        for each in ranges
-    )
-    return tuple(each for each in own if each.length)
+    beginning, committed = _beginning(published), published.offsets
+    return tuple(each for each in (_within(r, beginning, committed) for r in ranges) if each.length)
+
+
+def _within(each: OffsetRange, beginning: OffsetVector, committed: OffsetVector) -> OffsetRange:
+    """Returns the part of a range at or after a beginning and before the committed offsets."""
+    end = max(each.start, min(each.end, committed.get(each.partition)))
+    return replace(each, start=min(end, max(each.start, beginning.get(each.partition))), end=end)
