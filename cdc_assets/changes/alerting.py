@@ -120,7 +120,7 @@ class Group:
 
 Key = tuple[AlertKind, str]
 Known = Mapping[Key, Group]
-Judged = Callable[[AlertKind, str, str], bool]
+AlertJudge = Callable[[AlertKind, str, str], bool]
 """Whether a look could see that a member of a kind and source is over."""
 
 
@@ -153,7 +153,7 @@ class Message:
 
 
 def looked(
-    known: Known, found: Iterable[AlertFinding], judged: Judged, now: datetime
+    known: Known, found: Iterable[AlertFinding], judged: AlertJudge, now: datetime
 ) -> dict[Key, Group]:
     """Returns the state after a look, before any finding of the look is reported.
 

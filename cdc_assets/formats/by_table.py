@@ -68,7 +68,7 @@ MOST_LONE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class SkippedRecords:
     """The records of a range that a table need not read, where records may name their table.
 
     Attributes:
@@ -129,10 +129,10 @@ def changes_of(raw: DataFrame, fmt: Format, layout: Layout, entry: TableEntry) -
     if not (fmt.names_tables and entry.is_shared) or entry.taken is Taken.ALL:
         return raw
     whose = whose_are(raw, fmt, layout, entry.topic)
-    return Apart({}).own(whose, entry.at_source)
+    return SkippedRecords({}).own(whose, entry.at_source)
 
 
-def set_apart(whose: DataFrame, before: DataFrame | None, table: TableName) -> Apart:
+def set_apart(whose: DataFrame, before: DataFrame | None, table: TableName) -> SkippedRecords:
     """Finds the records of a range that are not a table's.
 
     Args:
@@ -144,11 +144,13 @@ def set_apart(whose: DataFrame, before: DataFrame | None, table: TableName) -> A
     counted = {(row[OF_TABLE], row["is_empty"]): row["count"] for row in rows}
     others = {name: n for (name, _), n in counted.items() if name not in (None, table.qualified)}
     if not any(empty for _, empty in counted):
-        return Apart(others)
+        return SkippedRecords(others)
     return _with_lone(others, whose if before is None else whose.unionByName(before), before)
 
 
-def _with_lone(others: Mapping[str, int], all_: DataFrame, before: DataFrame | None) -> Apart:
+def _with_lone(
+    others: Mapping[str, int], all_: DataFrame, before: DataFrame | None
+) -> SkippedRecords:
     """Finds the records without a value that do not follow a delete of their key."""
     in_log = Window.partitionBy("partition").orderBy("offset")
     slim = all_.select("partition", "offset", "key", "is_delete", "is_empty")
@@ -160,11 +162,11 @@ def _with_lone(others: Mapping[str, int], all_: DataFrame, before: DataFrame | N
         lone = lone.join(before.select("partition", "offset"), ["partition", "offset"], "left_anti")
     rows = lone.limit(MOST_LONE + 1).collect()
     if len(rows) > MOST_LONE:
-        return Apart(others, has_more=True)
+        return SkippedRecords(others, has_more=True)
     found: dict[int, list[int]] = {}
     for row in rows:
         found.setdefault(row["partition"], []).append(row["offset"])
-    return Apart(others, {number: tuple(offsets) for number, offsets in found.items()})
+    return SkippedRecords(others, {number: tuple(offsets) for number, offsets in found.items()})
 
 
 def _lines(rows: str) -> Expression:

@@ -24,7 +24,7 @@ from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.names import PlainTopics, TopicNames
 from cdc_assets.formats.sample import Refusal, Sample, Written
 from cdc_assets.log.kinds import TopicKind
-from cdc_assets.log.marks import Ended, LogRecord
+from cdc_assets.log.marks import EndMark, LogRecord
 from cdc_assets.log.notices import Notice
 from cdc_assets.log.values import RawRecord
 from cdc_assets.schema.ddl import Ddl
@@ -182,7 +182,7 @@ class Format(ABC):
         """
         return None
 
-    def ended(self, raw: RawRecord) -> Ended | None:
+    def ended(self, raw: RawRecord) -> EndMark | None:
         """Returns the end of a transaction, from a record of the source's transaction topic."""
         return None
 

@@ -19,7 +19,7 @@ from urllib.parse import quote
 from cdc_assets.changes.json_text import mapping, read_json, read_object
 from cdc_assets.config.schema_registry import SchemaRegistryConfig
 from cdc_assets.errors import ConfigError, TerminalError
-from cdc_assets.formats.registry_http import ROUNDS, NotThere, RegistryHttp
+from cdc_assets.formats.registry_http import ROUNDS, NotFound, RegistryHttp
 from cdc_assets.formats.wire_id import IdKind, SchemaId
 from cdc_assets.schema.avro_parse import MAX_DEPTH, parse_avro, read_avro
 from cdc_assets.schema.avro_types import AvroSchemaError
@@ -176,7 +176,7 @@ class _Read:
 
     def _get(self, path: str, *, is_first: bool) -> bytes:
         reply = self._http.get(path, self._where)
-        if not isinstance(reply, NotThere):
+        if not isinstance(reply, NotFound):
             self._bytes += len(reply)
             if self._bytes > MAX_BYTES:
                 self._malformed(f"is larger than {MAX_BYTES:,} bytes with its references")

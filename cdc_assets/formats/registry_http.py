@@ -73,7 +73,7 @@ _OAUTH_ERRORS: Final = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class NotThere:
+class NotFound:
     """The reply 404 of every URL that answered; ``body`` is that of the last one."""
 
     body: bytes
@@ -130,7 +130,7 @@ class RegistryHttp:
         """The URLs without logins."""
         return ", ".join(server.url for server in self._servers())
 
-    def get(self, path: str, where: str) -> bytes | NotThere:
+    def get(self, path: str, where: str) -> bytes | NotFound:
         """Returns the reply to one request.
 
         Args:
@@ -156,10 +156,10 @@ class RegistryHttp:
             remedy = f"{remedy}; known schemas stay usable"
             raise UnreachableError(what, where=where, remedy=remedy) from None
 
-    def _round(self, path: str, where: str) -> bytes | NotThere:
+    def _round(self, path: str, where: str) -> bytes | NotFound:
         """Tries each URL once, first the one that answered last."""
         servers = self._servers()
-        missing: NotThere | None = None
+        missing: NotFound | None = None
         passing: _PassingError | None = None
         with self._session() as session:
             login = self._login(session, where)
@@ -171,7 +171,7 @@ class RegistryHttp:
                     passing = error
                     continue
                 self._answered = number
-                if not isinstance(found, NotThere):
+                if not isinstance(found, NotFound):
                     return found
                 missing = found
         if missing is None:
@@ -189,10 +189,10 @@ class RegistryHttp:
 
     def _ask(
         self, session: requests.Session, server: _RegistryServer, where: str
-    ) -> bytes | NotThere:
+    ) -> bytes | NotFound:
         status, body = self._send(session, where, server)
         if status in {200, 404}:
-            return NotThere(body) if status == 404 else body
+            return NotFound(body) if status == 404 else body
         if self._tokens is not None:
             self._tokens.forget()
         raise _refusal(status, where, with_oauth=self._tokens is not None)

@@ -36,7 +36,7 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class SchemaGroup:
     """Records that are read by one schema, which has the columns of all of theirs.
 
     ``homes`` as in `Writer`; of two columns that map to one in the lake, a record has either.
@@ -47,16 +47,16 @@ class Alike:
     homes: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def read_apart(writers: Mapping[int, Writer]) -> tuple[Alike, ...]:
+def read_apart(writers: Mapping[int, Writer]) -> tuple[SchemaGroup, ...]:
     """Returns each schema by itself; schemas that are not of change events are left out."""
     return tuple(
-        Alike({number: writer.text}, writer.schema, writer.homes)
+        SchemaGroup({number: writer.text}, writer.schema, writer.homes)
         for number, writer in writers.items()
         if writer.schema is not None
     )
 
 
-def read_alike(writers: Mapping[int, Writer]) -> tuple[Alike, ...]:
+def read_alike(writers: Mapping[int, Writer]) -> tuple[SchemaGroup, ...]:
     """Groups the schemas, first fit, so that no column has two meanings within a group.
 
     Args:
@@ -77,10 +77,10 @@ def read_alike(writers: Mapping[int, Writer]) -> tuple[Alike, ...]:
     return tuple(_alike(texts, known) for texts, known in groups)
 
 
-def _alike(texts: Mapping[int, str], known: Mapping[str, tuple[Column, str]]) -> Alike:
+def _alike(texts: Mapping[int, str], known: Mapping[str, tuple[Column, str]]) -> SchemaGroup:
     columns = tuple(column for column, _ in known.values())
     homes = {name: home for name, (_, home) in known.items() if name != home}
-    return Alike(texts, TableSchema(columns), homes)
+    return SchemaGroup(texts, TableSchema(columns), homes)
 
 
 def _same(one: tuple[Column, str], other: tuple[Column, str]) -> bool:

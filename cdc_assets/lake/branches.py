@@ -11,7 +11,7 @@ from cdc_assets.lake.state import published_by
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BranchState:
     """The state of a branch before it is published.
 
     Attributes:
@@ -27,7 +27,7 @@ class Built:
     at_most: int
 
 
-def is_built(table: Table, built: Built) -> bool:
+def is_built(table: Table, built: BranchState) -> bool:
     """Returns whether a branch is up to ``at_most`` snapshots of this attempt on top of ``head``.
 
     And whether ``main`` is still at ``head``. Iceberg recreates a missing branch when something

@@ -20,7 +20,7 @@ from cdc_assets.changes.upkeep import Figures
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import TerminalError, UnreachableError
-from cdc_assets.lake.branches import Built, dead_branches, is_built
+from cdc_assets.lake.branches import BranchState, dead_branches, is_built
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.connection import CatalogConnection
 from cdc_assets.lake.figures import read_figures
@@ -260,7 +260,7 @@ class Lake:
         return frozenset(each.carried.side for each in of_shard if each and each.carried.side)
 
     def dead_once_published(
-        self, name: LakeName, built: Built, own: re.Pattern[str]
+        self, name: LakeName, built: BranchState, own: re.Pattern[str]
     ) -> tuple[str, ...] | None:
         """Returns the branches that can never be published after this one.
 
@@ -287,7 +287,7 @@ class Lake:
         with self._connection.reachable(), effect("lake: create branch"):
             make_branch(table, branch, head)
 
-    def publish(self, name: LakeName, built: Built, own: re.Pattern[str]) -> None:
+    def publish(self, name: LakeName, built: BranchState, own: re.Pattern[str]) -> None:
         """Looks, then moves ``main`` to a branch, and drops that and dead ones: two requests.
 
         Raises:
@@ -338,7 +338,7 @@ class Lake:
         return tuple(snapshot.snapshot_id for snapshot in ancestry(table)) if table else ()
 
 
-def _dead_beside(table: Table, built: Built, own: re.Pattern[str]) -> tuple[str, ...] | None:
+def _dead_beside(table: Table, built: BranchState, own: re.Pattern[str]) -> tuple[str, ...] | None:
     if not is_built(table, built):
         return None
     return dead_branches(table, own, table.metadata.refs[built.branch].snapshot_id)

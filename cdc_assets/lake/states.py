@@ -23,7 +23,7 @@ _CALLS_AT_ONCE: Final = 16
 _KNOWN = NewestFiles[TableState](4_096)
 """For all catalogs. This many states of tables of fifty columns take some 60 MB."""
 
-Wanted = tuple[LakeName, str]
+StateRequest = tuple[LakeName, str]
 """A table, and the shard whose publishes count; empty for a table with one source table."""
 Looked = TableState | CdcError | None
 """A table's state, or why it cannot be read; None if the table does not exist."""
@@ -61,7 +61,7 @@ class States:
         what, at = (name, shard), table.metadata_location
         return _KNOWN.of(what, at) or _KNOWN.keep(what, at, read_state(name, table, shard))
 
-    def all(self, wanted: Sequence[Wanted]) -> list[Looked]:
+    def all(self, wanted: Sequence[StateRequest]) -> list[Looked]:
         """Looks at many tables, in their order; keeps what it read for other processes.
 
         Raises:
@@ -106,7 +106,7 @@ class States:
 
     def _told(
         self,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[StateRequest],
         files: Files,
         read: Callable[[Files], Read],
     ) -> list[Looked]:
@@ -119,7 +119,7 @@ class States:
             for each in wanted
         ]
 
-    def _new(self, wanted: Wanted, files: Files, read: Read) -> Looked:
+    def _new(self, wanted: StateRequest, files: Files, read: Read) -> Looked:
         name, shard = wanted
         if name not in read:  # the table changed while it was looked at, or its file is gone
             return self._loaded(name, shard)

@@ -47,7 +47,7 @@ class LogRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndMark:
     """An ``END`` record.
 
     Attributes:
@@ -75,6 +75,6 @@ class Marks(Protocol):
         """Returns the mark of a record of a table's topic; None for one without a value."""
         ...
 
-    def ended(self, raw: RawRecord) -> Ended | None:
+    def ended(self, raw: RawRecord) -> EndMark | None:
         """Reads a transaction's end from a record of the transaction topic; None for any other."""
         ...

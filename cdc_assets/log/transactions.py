@@ -23,7 +23,7 @@ from typing import Final
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
 from cdc_assets.log.boundaries import Aligned, align
-from cdc_assets.log.marks import Ended, LogRecord, Marks, Transaction
+from cdc_assets.log.marks import EndMark, LogRecord, Marks, Transaction
 from cdc_assets.log.reader import Cursor, Reader
 from cdc_assets.log.resent import TransactionState, newest_of
 from cdc_assets.log.unfinished import MAX_READ, SETTLED, Unfinished
@@ -195,7 +195,7 @@ def _numbers(start: int, end: int) -> range:
 
 
 def counts_of(
-    metadata: Iterable[tuple[RawRecord, Ended | None]],
+    metadata: Iterable[tuple[RawRecord, EndMark | None]],
     wanted: Mapping[Transaction, datetime],
     collection: str,
 ) -> dict[str, int | None]:
@@ -224,7 +224,7 @@ def counts_of(
     return found | dict.fromkeys(passed & missing)
 
 
-def _has_passed(end: Ended, raw: RawRecord, transaction: Transaction, late: datetime) -> bool:
+def _has_passed(end: EndMark, raw: RawRecord, transaction: Transaction, late: datetime) -> bool:
     """Returns whether all of a transaction was sent, because one committed after it has ended.
 
     The order of a transaction is the last commit before it, so a later commit that is not its own

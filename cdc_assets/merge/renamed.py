@@ -65,7 +65,7 @@ _ANEW: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Former:
+class FormerTable:
     """The table under its former name that another table's changes belong to.
 
     Attributes:
@@ -108,7 +108,7 @@ class Renames:
 
     # ── whose rows they are ──────────────────────────────────────────────────────────────
 
-    def former(self, entry: TableEntry, entries: Iterable[TableEntry]) -> Former | None:
+    def former(self, entry: TableEntry, entries: Iterable[TableEntry]) -> FormerTable | None:
         """Returns the table that has this one's name now; None if this is new, or none is known.
 
         Args:
@@ -138,7 +138,7 @@ class Renames:
 
     def _by_statements(
         self, entry: TableEntry, others: dict[TableName, TableEntry]
-    ) -> Former | None:
+    ) -> FormerTable | None:
         fmt, called = self._planner.format(entry), _relation(entry.table)
         for was in self._histories.names_before(entry, fmt):
             old = next((e for name, e in others.items() if _relation(name).includes(was)), None)
@@ -147,14 +147,14 @@ class Renames:
                 continue
             said, scheme = AtSource.of(state, ""), layout_of(state.properties).scheme
             if said.renamed_to(entry.topic) is not None:  # begun already
-                return Former(old, state, said.history)
+                return FormerTable(old, state, said.history)
             history = self._histories.renamed(old, fmt, scheme, said.history, called)
-            return Former(old, state, history) if history is not None else None
+            return FormerTable(old, state, history) if history is not None else None
         return None
 
     def _by_identity(
         self, entry: TableEntry, others: dict[TableName, TableEntry], catalog: SourceCatalog
-    ) -> Former | None:
+    ) -> FormerTable | None:
         """Finds the table by PostgreSQL's number, among those whose names no longer exist."""
         gone = others.keys() - catalog.existing(others)
         table = catalog.read([entry.table]).get(entry.table) if gone else None
@@ -165,13 +165,13 @@ class Renames:
             if state is None or state.published is None:
                 continue
             if AtSource.of(state, "").identity == table.identity:
-                return Former(others[name], state, None)
+                return FormerTable(others[name], state, None)
         return None
 
     # ── going on with it ─────────────────────────────────────────────────────────────────
 
     def follow(
-        self, former: Former, entry: TableEntry, run_id: str
+        self, former: FormerTable, entry: TableEntry, run_id: str
     ) -> Iterator[BatchResult | Waiting | RenamedTable]:
         """Merges the rest under the former name, and continues under the new one.
 
@@ -199,7 +199,9 @@ class Renames:
                 return
         yield self._switched(former, entry, run_id, where)
 
-    def _switched(self, former: Former, entry: TableEntry, run_id: str, where: str) -> RenamedTable:
+    def _switched(
+        self, former: FormerTable, entry: TableEntry, run_id: str, where: str
+    ) -> RenamedTable:
         old, state = former.entry, self._lake.state(former.entry.target)
         published = state.published if state else None
         if state is None or published is None:

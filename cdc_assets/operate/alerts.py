@@ -17,9 +17,9 @@ from typing import Any, Final, cast
 from cdc_assets.changes.alerting import (
     QUIET,
     AlertFinding,
+    AlertJudge,
     AlertKind,
     Group,
-    Judged,
     Key,
     Known,
     Member,
@@ -131,7 +131,7 @@ class News:
     """
 
     found: Sequence[AlertFinding]
-    judges: Judged
+    judges: AlertJudge
     at: datetime
 
 

@@ -51,7 +51,7 @@ _THINNED: Final = {
 
 
 @dataclass
-class Followed:
+class DdlProgress:
     """The progress in reading the topics; if it is lost, statements are reported twice.
 
     Attributes:
@@ -63,7 +63,7 @@ class Followed:
     next: dict[str, dict[int, int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, cursor: str | None) -> Followed:
+    def of(cls, cursor: str | None) -> DdlProgress:
         """Parses a cursor."""
         fields: Mapping[str, Any] = json.loads(cursor) if cursor else {}
         offsets = {
@@ -113,7 +113,7 @@ class DdlReading:
     topics: tuple[str, ...] = ()
 
 
-def follow(services: Services, entries: Iterable[TableEntry], followed: Followed) -> DdlReading:
+def follow(services: Services, entries: Iterable[TableEntry], followed: DdlProgress) -> DdlReading:
     """Reads new statements, and describes their effects on each table.
 
     Args:
@@ -193,7 +193,7 @@ def _look(
     services: Services,
     tables: Mapping[str, Sequence[TableEntry]],
     marks: Mapping[str, Watermarks],
-    followed: Followed,
+    followed: DdlProgress,
 ) -> None:
     """Examines new topics, and ones made again under a known name: only some hold statements."""
     ids = {topic: each.topic_id for topic, each in services.log.identity(marks).items()}
@@ -210,7 +210,7 @@ def _look(
 
 
 def _spans(
-    marks: Mapping[str, Watermarks], followed: Followed
+    marks: Mapping[str, Watermarks], followed: DdlProgress
 ) -> tuple[dict[tuple[str, int], tuple[int, int]], dict[str, int]]:
     """Returns the spans to read next, and by topic the number of records deleted unread."""
     spans: dict[tuple[str, int], tuple[int, int]] = {}

@@ -36,7 +36,7 @@ THE_LOOK: Final = "the look at everything"
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckOutcome:
     """The last outcome of a check of a table.
 
     Attributes:
@@ -64,7 +64,7 @@ class MonitoredState:
 
     numbers: Numbers
     asked: PartAnswers = field(default_factory=PartAnswers)
-    checks: tuple[Checked, ...] = ()
+    checks: tuple[CheckOutcome, ...] = ()
 
     def findings(self, config: AlertsConfig) -> list[AlertFinding]:
         """Returns all that is wrong."""
@@ -251,7 +251,7 @@ def _of_slots(source: SourceNumbers, config: AlertsConfig) -> Iterator[AlertFind
             yield AlertFinding(AlertKind.SLOT_GROWS, source.source, each.name, words)
 
 
-def _of_check(check: Checked) -> AlertFinding:
+def _of_check(check: CheckOutcome) -> AlertFinding:
     table = check.table
     remedy = f"cdc-assets verify --table {table} --repair"
     if check.kind is AlertKind.OFFSETS_GAP:

@@ -14,7 +14,7 @@ from prometheus_client.registry import CollectorRegistry
 from cdc_assets.config import load_config
 from cdc_assets.errors import ConfigError, UnreachableError
 from cdc_assets.operate.exposition import NumbersCollector
-from cdc_assets.operate.numbers import Remembered, read_numbers
+from cdc_assets.operate.numbers import NumbersCache, read_numbers
 from cdc_assets.operate.services import Services
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def metrics(listen: str, every: float, *, once: bool) -> None:
 def numbers_registry(config: ReplicationConfig, good_for_seconds: float) -> CollectorRegistry:
     """Returns a registry of this configuration's numbers alone; does not read anything yet."""
     registry = CollectorRegistry(auto_describe=False)
-    look = Remembered(partial(read_numbers, Services(config)), good_for_seconds)
+    look = NumbersCache(partial(read_numbers, Services(config)), good_for_seconds)
     registry.register(NumbersCollector(look.get))
     return registry
 

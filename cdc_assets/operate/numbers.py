@@ -141,7 +141,7 @@ def _slot_names(
 
 
 @dataclass
-class Remembered:
+class NumbersCache:
     """A cache of the newest look, renewed once it is too old; many callers get the same one.
 
     Attributes:

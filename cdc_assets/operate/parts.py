@@ -33,7 +33,7 @@ PartKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
+class UnreachablePart:
     """A part that does not answer, or refuses.
 
     Attributes:
@@ -52,7 +52,7 @@ class PartAnswers:
     """The parts that were asked, and those of them that are away."""
 
     parts: frozenset[PartKey] = frozenset()
-    away: tuple[Away, ...] = ()
+    away: tuple[UnreachablePart, ...] = ()
 
 
 @dataclass
@@ -87,7 +87,11 @@ class Parts:
                 self._asking[key] = _started(ask)
         end = time.monotonic() + seconds
         answers = {key: self._answer(key, end) for key in wanted}
-        away = (Away(*key, problem) for key, problem in answers.items() if problem is not None)
+        away = (
+            UnreachablePart(*key, problem)
+            for key, problem in answers.items()
+            if problem is not None
+        )
         return PartAnswers(frozenset(wanted), tuple(away))
 
     def _answer(self, key: PartKey, end: float) -> CdcError | None:

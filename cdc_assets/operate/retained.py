@@ -20,7 +20,7 @@ _HOUR: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Retained:
+class RetentionState:
     """The state of a table that is behind with regard to its log's retention.
 
     Attributes:
@@ -61,7 +61,7 @@ class Retained:
 
 def retained(
     services: Services, tables: Sequence[TableSurvey], now: datetime
-) -> dict[TableName, Retained]:
+) -> dict[TableName, RetentionState]:
     """Predicts for all tables that are behind, for whatever reason, with few requests in all.
 
     Raises:
@@ -95,13 +95,13 @@ def _of(
     kept: TopicRetention | None,
     hour_ago: Mapping[str, OffsetVector],
     now: datetime,
-) -> Retained:
+) -> RetentionState:
     marks = table.marks
     if marks is None:
-        return Retained()
+        return RetentionState()
     lost = total_length(table.committed.ranges_to(marks.begin)) if table.published else 0
     if kept is None:
-        return Retained(lost=lost)
+        return RetentionState(lost=lost)
     came = hour_ago.get(table.entry.topic, marks.end)
     found = paces(marks.begin, marks.end, table.position, came)
-    return Retained(overtaking(kept, table.oldest_unread, found, now), lost)
+    return RetentionState(overtaking(kept, table.oldest_unread, found, now), lost)

@@ -19,7 +19,7 @@ from cdc_assets.errors import CdcError, TransientError
 from cdc_assets.operate.completeness import Completeness, completeness, deliveries_of
 from cdc_assets.operate.connectors import ConnectorView
 from cdc_assets.operate.discovery import not_tables, replicated, why_no_tables
-from cdc_assets.operate.retained import Retained, retained
+from cdc_assets.operate.retained import RetentionState, retained
 from cdc_assets.operate.seen_states import Condition, SeenState
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.slo import slo_reports, slo_target
@@ -47,7 +47,7 @@ class TableStatus:
     slo: SloReport | None
     connector: ConnectorView
     completeness: Completeness = field(default_factory=Completeness)
-    retained: Retained | None = None
+    retained: RetentionState | None = None
     seen: SeenState | None = None
 
     @property
@@ -279,7 +279,7 @@ def _why_none(services: Services) -> tuple[str, tuple[CdcError, ...]]:
 
 def _reports(
     services: Services, seen: Survey
-) -> tuple[dict[TableName, SloReport], dict[TableName, Retained], tuple[CdcError, ...]]:
+) -> tuple[dict[TableName, SloReport], dict[TableName, RetentionState], tuple[CdcError, ...]]:
     if not seen.is_whole:
         return {}, {}, ()
     try:

@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Resent:
+class ResendResult:
     """What became of the alerts that are kept.
 
     Attributes:
@@ -51,7 +51,7 @@ class Resent:
     dropped: int = 0
 
 
-class Unsent:
+class UnsentAlerts:
     """The alerts that are kept, each a JSON document under a folder path or fsspec URL.
 
     A process that dies between sending one and forgetting it has it sent once more.
@@ -63,7 +63,7 @@ class Unsent:
         self._last = ""
 
     @classmethod
-    def beside(cls, registry_url: str) -> Unsent:
+    def beside(cls, registry_url: str) -> UnsentAlerts:
         """Returns the alerts that belong to a registry."""
         return cls(beside(registry_url, "unsent"))
 
@@ -80,7 +80,7 @@ class Unsent:
         """
         self._write(self._file(name), {**document, _KEPT_AT: now.isoformat()})
 
-    def send(self, config: AlertsConfig, now: datetime) -> Resent:
+    def send(self, config: AlertsConfig, now: datetime) -> ResendResult:
         """Sends up to `AT_ONCE` of what is kept, up to the first that the receiver is away for.
 
         One that it refuses for what it is keeps no other waiting. It is tried again when its turn
@@ -91,7 +91,7 @@ class Unsent:
             ConfigError: if the webhook's variable is not set.
         """
         if config.webhook is None:
-            return Resent()
+            return ResendResult()
         kept = self._kept()
         old = self._beyond(kept)[:DROPPED_AT_ONCE]
         url, sent, problem = config.webhook.reveal(), list[str](), ""
@@ -113,7 +113,7 @@ class Unsent:
                 sent.append(_name(file))
                 self._forget(file)
         self._drop(old, now)
-        return Resent(tuple(sent), problem, len(old))
+        return ResendResult(tuple(sent), problem, len(old))
 
     def _turn(self, kept: list[str]) -> list[str]:
         """Returns those whose turn it is: the ones after the last that was tried, and so round."""

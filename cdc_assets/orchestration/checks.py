@@ -23,7 +23,7 @@ from cdc_assets.operate.completeness import Completeness, completeness, deliveri
 from cdc_assets.operate.connectors import ConnectorView, Working
 from cdc_assets.operate.contiguity import Contiguity, outside
 from cdc_assets.operate.failures import Failure
-from cdc_assets.operate.retained import Retained, retained
+from cdc_assets.operate.retained import RetentionState, retained
 from cdc_assets.operate.schema_drift import Drift, drifts
 from cdc_assets.operate.seen_states import SeenState
 from cdc_assets.operate.services import Services
@@ -144,7 +144,7 @@ def verdicts(
         key = table_key(services.config, entry)
         yield offsets_verdict(key, each, contiguity)
         connector, whole = services.connects.view(entry), complete[each.table]
-        lost = kept.get(each.table, Retained())
+        lost = kept.get(each.table, RetentionState())
         report = reports[each.table]
         pace = services.config.runs.pace(target, report.budget_left)
         facts = SloFacts(
@@ -249,7 +249,7 @@ class SloFacts:
     pace: PublishPace
     connector: ConnectorView
     completeness: Completeness
-    retained: Retained = field(default_factory=Retained)
+    retained: RetentionState = field(default_factory=RetentionState)
     seen: SeenState | None = None
 
     @property
@@ -377,7 +377,7 @@ def _waiting_metadata(table: TableSurvey) -> dict[str, Any]:
     }
 
 
-def loss_metadata(kept: Retained) -> dict[str, Any]:
+def loss_metadata(kept: RetentionState) -> dict[str, Any]:
     """Returns when changes are lost, as far as known."""
     lost = {"changes_lost": kept.lost} if kept.lost else {}
     if kept.overtaking is None:

@@ -210,7 +210,7 @@ def _beat(instance: dg.DagsterInstance, run_id: str, over: threading.Event, ever
 
 
 @dataclass
-class _Heard:
+class _Heartbeat:
     beat: str
     at: float
     looks: int = 1
@@ -227,18 +227,18 @@ class Listener:
 
     silent_seconds: float = SILENT_SECONDS
     clock: Callable[[], float] = time.monotonic
-    _heard: dict[str, _Heard] = field(default_factory=dict[str, _Heard])
+    _heard: dict[str, _Heartbeat] = field(default_factory=dict[str, _Heartbeat])
 
     def silent(self, instance: dg.DagsterInstance, runs: Iterable[dg.DagsterRun]) -> list[str]:
         """Looks at the unfinished runs, and returns the ids of dead ones."""
-        now, heard, found = self.clock(), dict[str, _Heard](), list[str]()
+        now, heard, found = self.clock(), dict[str, _Heartbeat](), list[str]()
         for run in runs:
             beat = run.tags.get(TAG_ALIVE)
             if beat is None or run.status is not dg.DagsterRunStatus.STARTED:
                 continue
             known = self._heard.get(run.run_id)
             if known is None or known.beat != beat:
-                heard[run.run_id] = _Heard(beat, now)
+                heard[run.run_id] = _Heartbeat(beat, now)
                 continue
             known.looks += 1
             heard[run.run_id] = known

@@ -10,7 +10,7 @@ import pytest
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.postgres.catalog import read_tables
-from cdc_assets.databases.postgres.server import Odd, odd_values, read_server
+from cdc_assets.databases.postgres.server import OddValues, odd_values, read_server
 
 pytestmark = pytest.mark.stack
 
@@ -80,5 +80,5 @@ def test_values_that_cannot_arrive_are_found(postgres_dsn: str, schema: str) -> 
     odd, other = TableName("s", schema, "odd"), TableName("s", schema, "unlogged")
     types = {"n": "numeric", "m": "numeric", "d": "date", "at": "timestamptz", "t": "timestamp"}
     found = odd_values(postgres_dsn, {odd: types, other: {}}, 2)
-    assert found == {odd: Odd(("n",), ("d", "at")), other: Odd()}
+    assert found == {odd: OddValues(("n",), ("d", "at")), other: OddValues()}
     assert odd_values(postgres_dsn, {odd: types}, 1)[odd].is_sample

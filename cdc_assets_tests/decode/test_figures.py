@@ -16,7 +16,7 @@ from cdc_assets.changes.latency import BOUNDS, LatencyHistogram
 from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.formats.spec import CONTROL, OTHER, STATEMENT, TOMBSTONE
 from cdc_assets.merge.fold.summary import read_through
-from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver, Watched
+from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver, OptionalFigures
 from cdc_assets.merge.statements.observed import Observed
 from cdc_assets_tests.decode.records import decoded
 from cdc_assets_tests.pipeline import Session
@@ -35,7 +35,7 @@ SCHEMA = (
 )
 SIGNS = ("in_doubt", "rekeyed", "unwritten", "has_strays", "suspicious", "newest_told_ms",
          "key_schemas", "unlike")  # fmt: skip
-ALL = Watched(others=True, key_schemas=True)
+ALL = OptionalFigures(others=True, key_schemas=True)
 
 
 def age(rng: random.Random) -> timedelta:

@@ -9,7 +9,7 @@ from cdc_assets_devstack.layout import StackLayout
 from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import load_config
-from cdc_assets.operate.assess.connector import Connector, Expected
+from cdc_assets.operate.assess.connector import Connector, ExpectedConnector
 from cdc_assets.operate.assess.connector_rules import judge_connector
 from cdc_assets.operate.assess.finding import Subject
 
@@ -43,7 +43,7 @@ def test_its_checked_in_configuration_takes_what_its_connector_writes(tmp_path, 
 def test_no_value_stops_its_connector_or_becomes_null_unseen(tmp_path, server):
     shown = demo_source(server, LocalStack(StackLayout(tmp_path)))
     config = load_config(CHECKOUT / FILES[server]).source(shown.connector)
-    expected = Expected(
+    expected = ExpectedConnector(
         Subject("shop"), config.format, config.connector, config.database is not None
     )
     found = judge_connector(Connector(shown.connector, "", shown.settings), expected)

@@ -21,7 +21,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import ConflictError, TransientError, UnreachableError
 from cdc_assets.lake import Lake, Published
-from cdc_assets.lake.branches import Built
+from cdc_assets.lake.branches import BranchState
 from cdc_assets.lake.connection import CatalogConnection
 from cdc_assets.lake.past import Past
 from cdc_assets.lake.references import publish_branch
@@ -42,7 +42,7 @@ class OneTable:
 
     config: ReplicationConfig
     name: LakeName
-    built: Built
+    built: BranchState
     elsewhere: LakeElsewhere
 
     @property
@@ -102,12 +102,12 @@ def table(elsewhere: LakeElsewhere, tmp_path: Path) -> OneTable:
     catalog = CatalogConnection(config.lake).catalog
     catalog.create_namespace_if_not_exists(name.namespace)
     catalog.create_table((name.namespace, name.name), ROW.schema)
-    made = OneTable(config, name, Built(BRANCH, None, "mine", 1), elsewhere)
+    made = OneTable(config, name, BranchState(BRANCH, None, "mine", 1), elsewhere)
     made.append(attempt="before")
     lake, head = made.lake, made.refs["main"]
     lake.make_branch(name, BRANCH, head)
     made.append(BRANCH, "mine")
-    return OneTable(config, name, Built(BRANCH, head, "mine", 1), elsewhere)
+    return OneTable(config, name, BranchState(BRANCH, head, "mine", 1), elsewhere)
 
 
 def test_main_moves_and_branches_that_are_over_go_with_one_commit(table: OneTable) -> None:

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from cdc_assets.errors import LostRangeError, RejectedRecordError, TerminalError
-from cdc_assets.lake.branches import Built
+from cdc_assets.lake.branches import BranchState
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.statements import sql
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone
@@ -237,6 +237,6 @@ def test_a_branch_that_came_back_on_another_head_is_not_published(pipeline: Make
         writer = writer.option(f"snapshot-property.{name}", value)
     writer.append()
 
-    late, now = Built("cdc_late", before.snapshot_id, attempt, 2), after.snapshot_id
+    late, now = BranchState("cdc_late", before.snapshot_id, attempt, 2), after.snapshot_id
     assert made.lake.dead_once_published(target, late, OWN_BRANCH) is None
     assert made.lake.dead_once_published(target, replace(late, head=now), OWN_BRANCH) == ()

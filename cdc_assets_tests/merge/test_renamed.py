@@ -14,7 +14,7 @@ from cdc_assets.desired import Directive, DirectiveNote
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import OutcomeUnknownError, TerminalError, TransientError
 from cdc_assets.log.hours import HOUR, hour_of
-from cdc_assets.merge.renamed import Former, Renames
+from cdc_assets.merge.renamed import FormerTable, Renames
 from cdc_assets.merge.replicate import utc_now
 from cdc_assets.operate.contiguity import gaps, outside
 from cdc_assets.operate.discovery import discover
@@ -374,6 +374,6 @@ def follow(shop: Shop, new: TableEntry) -> None:
     """As a run does it, up to the registry."""
     renames = Renames(shop.made.config, shop.made.spark, clock=utc_now)
     former = renames.former(new, shop.entries().values())
-    assert isinstance(former, Former)
+    assert isinstance(former, FormerTable)
     for _ in renames.follow(former, new, "test"):
         pass

@@ -23,9 +23,9 @@ from cdc_assets.changes.restarts import (
 )
 from cdc_assets.decode import SETTINGS
 from cdc_assets.merge.fold.summary import read_through
-from cdc_assets.merge.guards.restarts.contradictions import KnownBefore, in_order, restart_of
+from cdc_assets.merge.guards.restarts.contradictions import PriorFacts, in_order, restart_of
 from cdc_assets.merge.guards.restarts.watch import told_before
-from cdc_assets.merge.intake.observe import BatchObserver, Watched
+from cdc_assets.merge.intake.observe import BatchObserver, OptionalFigures
 from cdc_assets_tests.decode.records import decoded
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.toy import profiles
@@ -126,7 +126,7 @@ def test_what_spark_finds_is_what_the_rule_finds(spark: Session, scheme: Scheme)
     found_any = 0
     for seed in range(60):
         case = Case(seed, scheme)
-        known = KnownBefore(PARTITIONS, scheme, case.seen, case.pending)
+        known = PriorFacts(PARTITIONS, scheme, case.seen, case.pending)
         numbers = ", ".join(f"{name} bigint" for name in known.names)
         columns = f"partition int, offset bigint, {numbers}, told_ms bigint"
         flags = "may_witness boolean, floats boolean, is_overtaken boolean, op string"
@@ -198,7 +198,7 @@ def are_suspicious(session: SparkSession, records: DataFrame, before: Mapping[st
     """As a batch tells that has read these records, in the order that they have."""
     for name, value in SETTINGS.items():
         session.conf.set(name, value)
-    observer = BatchObserver((), datetime.now(UTC), Watched(before=before))
+    observer = BatchObserver((), datetime.now(UTC), OptionalFigures(before=before))
     found = observer.figures(read_through(observer.attach(decoded(records))))
     assert found is not None
     return found.signs["suspicious"]

@@ -23,8 +23,8 @@ from cdc_assets.operate.connectors import ConnectorView, Working
 from cdc_assets.operate.failures import Failure, FailureKind
 from cdc_assets.operate.findings import MonitoredState
 from cdc_assets.operate.numbers import Numbers, SourceNumbers, SourceSlots
-from cdc_assets.operate.parts import Away, PartAnswers
-from cdc_assets.operate.retained import Retained
+from cdc_assets.operate.parts import PartAnswers, UnreachablePart
+from cdc_assets.operate.retained import RetentionState
 from cdc_assets.operate.status import TableStatus
 from cdc_assets.orchestration.sensors import watch_sensor
 from cdc_assets.registry import Registry
@@ -93,7 +93,7 @@ def test_a_failure_that_may_pass_is_told_later(well: TableStatus) -> None:
 
 def test_a_log_that_is_about_to_lose_what_waits(well: TableStatus) -> None:
     at = NOW + timedelta(hours=3)
-    near = replace(well, retained=Retained(Overtaking(at, "retention.ms", is_near=True)))
+    near = replace(well, retained=RetentionState(Overtaking(at, "retention.ms", is_near=True)))
     (found,) = numbers(near).findings(CONFIG)
     assert (found.kind, found.member) == (AlertKind.LOST_RANGE, "public.orders")
     assert "from 2026-03-04 15:30Z on changes that wait will be lost" in found.words
@@ -119,7 +119,7 @@ def test_a_table_that_people_hold_burns_no_budget_but_may_lose_changes(
     tmp_path: Path, held: TableDirectives
 ) -> None:
     mine = table_status(tmp_path, latencies=LATE, desired=held, failure=FAILED)
-    near = Retained(Overtaking(NOW + timedelta(hours=3), "retention.ms", is_near=True))
+    near = RetentionState(Overtaking(NOW + timedelta(hours=3), "retention.ms", is_near=True))
     found = kinds(numbers(replace(mine, retained=near), renamed(table_status(tmp_path), "items")))
     assert found == [("lost_range_danger", "public.orders")]
 
@@ -259,7 +259,7 @@ def test_a_refused_login_is_told_at_once_and_silence_after_it_is_no_recovery(
 
 def test_a_part_that_was_not_asked_this_time_is_not_judged(well: TableStatus) -> None:
     part = ("shop", "source database")
-    away = PartAnswers(frozenset({part}), (Away(*part, KAFKA),))
+    away = PartAnswers(frozenset({part}), (UnreachablePart(*part, KAFKA),))
     look = replace(numbers(well), asked=away)
     assert [(each.kind, each.source, each.member) for each in look.findings(CONFIG)] == [
         (AlertKind.PART_AWAY, *part)

@@ -10,7 +10,7 @@ import pytest
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.log import Watermarks
 from cdc_assets.operate.assess.finding import Subject
-from cdc_assets.operate.assess.gather import Gathered, Log
+from cdc_assets.operate.assess.gather import Log, SourceFacts
 from cdc_assets.operate.assess.topics import judge_topic
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import Dropped
@@ -32,6 +32,6 @@ def test_a_log_that_begins_late_is_found_unless_it_is_sure_that_it_does_not(
     entry = replace(entry_of("orders", config), dropped=Dropped(NOW, end, noted))
     marks = Watermarks(OffsetVector.of({0: 3}), OffsetVector.of({0: 9}))
     log = Log({entry.topic: marks}, {}, {}, {entry.topic: "now"})
-    topic = Gathered(Services(config), entry.table.source, [entry]).topic(entry, log, None)
+    topic = SourceFacts(Services(config), entry.table.source, [entry]).topic(entry, log, None)
     found = {each.name for each in judge_topic(Subject(entry.table.source, entry.table), topic)}
     assert ("log_begins_late" in found) is is_late

@@ -22,7 +22,12 @@ from cdc_assets.databases.mysql.server import BinlogServer, grants_of
 from cdc_assets.databases.mysql.table import BinlogSettings, ForeignKey, MysqlTable, cascades
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.databases.postgres.columns import PostgresColumn
-from cdc_assets.databases.postgres.server import Odd, PostgresServer, PublishedOperations, Slot
+from cdc_assets.databases.postgres.server import (
+    OddValues,
+    PostgresServer,
+    PublishedOperations,
+    Slot,
+)
 from cdc_assets.databases.postgres.table import PostgresTable, ReplicaIdentity, RowIdentity
 from cdc_assets.databases.rows import Driver
 from cdc_assets.decode import JarMatch
@@ -31,7 +36,7 @@ from cdc_assets.log.values import RawRecord, Watermarks
 from cdc_assets.operate.assess.connector import (
     Connector,
     Encoding,
-    Expected,
+    ExpectedConnector,
     configured_as,
     encoding_of,
 )
@@ -111,7 +116,7 @@ def of_page(page: str, changed: Mapping[str, str]) -> dict[str, Verdict]:
     """The findings on a connector that a page documents, with some settings changed."""
     connector = Connector("shop", "", {**documented(page), **changed})
     form = FORMATS.get(page, "debezium-json")
-    expected = Expected(SOURCE, form, ConnectorConfig(), has_database=False)
+    expected = ExpectedConnector(SOURCE, form, ConnectorConfig(), has_database=False)
     return verdicts(judge_connector(connector, expected))
 
 
@@ -119,7 +124,7 @@ def said(
     settings: Mapping[str, str], bad: str = "", *, database: bool = True, form: str = "json",
     modes: ConnectorConfig | None = None,
 ) -> dict[str, Verdict]:  # fmt: skip
-    expected = Expected(SOURCE, f"debezium-{form}", modes or ConnectorConfig(), database)
+    expected = ExpectedConnector(SOURCE, f"debezium-{form}", modes or ConnectorConfig(), database)
     return verdicts(judge_connector(Connector("shop", bad, settings), expected))
 
 
@@ -227,7 +232,9 @@ def test_yugabyte_s_connector_loses_digits_unless_told_not_to() -> None:
     settings = documented("yugabytedb")
     del settings["decimal.handling.mode"]
     connector = Connector("shop", "", settings)
-    expected = Expected(SOURCE, FORMATS["yugabytedb"], ConnectorConfig(), has_database=False)
+    expected = ExpectedConnector(
+        SOURCE, FORMATS["yugabytedb"], ConnectorConfig(), has_database=False
+    )
     assert verdicts(judge_connector(connector, expected)) == {"decimals_as_double": Verdict.PARTIAL}
 
 
@@ -601,7 +608,7 @@ def test_a_value_that_would_become_null_stops_a_first_batch(
     connector = Connector("shop", "", settings) if settings is not None else None
     facts = Table(
         found, found.described(ConnectorModes()), overrides=overrides, connector=connector,
-        odd=Odd(("price",)),
+        odd=OddValues(("price",)),
     )  # fmt: skip
     named = [(each.name, each.stops) for each in judge_table(TABLE, facts) if each.at.column]
     assert named == ([(name, stops)] if name else [])
@@ -649,9 +656,9 @@ def test_a_workers_converter_is_judged_by_what_it_wrote(
 ) -> None:
     settings = {**unnamed(POSTGRES), "binary.handling.mode": "hex"}
     connector = Connector("shop", "", settings, seen)
-    expected = Expected(SOURCE, f"debezium-{form}", ConnectorConfig(), has_database=True)
+    expected = ExpectedConnector(SOURCE, f"debezium-{form}", ConnectorConfig(), has_database=True)
     assert verdicts(judge_connector(connector, expected)) == verdicts_of
-    alone = Expected(SOURCE, f"debezium-{form}", ConnectorConfig(), has_database=False)
+    alone = ExpectedConnector(SOURCE, f"debezium-{form}", ConnectorConfig(), has_database=False)
     guessed = {"types_guessed": Verdict.PARTIAL} if seen is Encoding.JSON else {}
     assert verdicts(judge_connector(connector, alone)) == {
         **verdicts_of, **guessed, "nulls_unseen": Verdict.PARTIAL,

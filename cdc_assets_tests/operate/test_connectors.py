@@ -13,7 +13,7 @@ from cdc_assets_devstack.layout import Ports
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.database import ConnectConfig
-from cdc_assets.operate.assess.gather import Gathered
+from cdc_assets.operate.assess.gather import SourceFacts
 from cdc_assets.operate.connectors import (
     GOOD_FOR_SECONDS,
     ConnectorView,
@@ -199,7 +199,7 @@ def test_an_assessment_is_told_settings_and_no_secret(tmp_path: Path, serve: Ser
     shop = config.sources["shop"].model_copy(update={"connect": connect})
     config = config.model_copy(update={"sources": {"shop": shop}})
 
-    found = Gathered(Services(config), "shop", [entry_of("orders", config)]).connectors
+    found = SourceFacts(Services(config), "shop", [entry_of("orders", config)]).connectors
     assert found is not None
     (mine,) = found.found
     assert (mine.name, mine.bad) == ("shop", "task 0 is FAILED (DataException)")
@@ -217,6 +217,6 @@ def test_a_connector_of_debezium_1_is_found_by_its_server_name(
     shop = config.sources["shop"].model_copy(update=changed)
     config = config.model_copy(update={"sources": {"shop": shop}})
 
-    found = Gathered(Services(config), "shop", [entry_of("orders", config)]).connectors
+    found = SourceFacts(Services(config), "shop", [entry_of("orders", config)]).connectors
     assert found is not None
     assert [each.name for each in found.found] == ["grpc"]

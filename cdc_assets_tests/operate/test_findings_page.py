@@ -20,7 +20,7 @@ from cdc_assets.databases.mysql.server import BinlogServer, grants_of
 from cdc_assets.databases.mysql.table import BinlogSettings, MysqlTable
 from cdc_assets.databases.postgres.columns import PostgresColumn
 from cdc_assets.databases.postgres.server import (
-    Odd,
+    OddValues,
     PostgresServer,
     PublishedOperations,
     Role,
@@ -32,12 +32,12 @@ from cdc_assets.decode import JarMatch
 from cdc_assets.errors import TerminalError, UnsetVariableError
 from cdc_assets.log.settings import settings_of
 from cdc_assets.log.values import Watermarks
-from cdc_assets.operate.assess.connector import JSON, Connector, ConnectorCase, Expected
+from cdc_assets.operate.assess.connector import JSON, Connector, ConnectorCase, ExpectedConnector
 from cdc_assets.operate.assess.database import Clock, Postgres, User
 from cdc_assets.operate.assess.finding import Rule, Subject
 from cdc_assets.operate.assess.look import SourceAccess, Tables
 from cdc_assets.operate.assess.parts import EXTENSIONS, Spark, SparkFacts, SparkRequirements
-from cdc_assets.operate.assess.tables import Known, Table
+from cdc_assets.operate.assess.tables import KnownTable, Table
 from cdc_assets.operate.assess.topics import Topic
 from cdc_assets.operate.assess.writing import WriteRefusal
 from cdc_assets.operate.plaintext import Plaintext
@@ -71,7 +71,7 @@ def connector(kind: str, bad: str = "", **settings: str) -> Connector:
 
 
 def facts_of_connectors() -> Iterator[ConnectorCase]:
-    here = Expected(SOURCE, "debezium-json", ConnectorConfig(), has_database=False)
+    here = ExpectedConnector(SOURCE, "debezium-json", ConnectorConfig(), has_database=False)
     bare = {"value_converter": JSON, "value_converter_schemas_enable": "false"}
     flat = {
         "transforms": "a",
@@ -157,10 +157,10 @@ def postgres_table(**more: Any) -> PostgresTable:
     return PostgresTable(columns, comment="", **{**usual, **more})
 
 
-def facts_of_tables() -> Iterator[Known]:
+def facts_of_tables() -> Iterator[KnownTable]:
     json = {"value_converter": JSON}
     avro = {"value_converter": "a.b.AvroConverter"}
-    odd = Odd(("price",), ("price",))
+    odd = OddValues(("price",), ("price",))
     filtering = (Publication("cdc", filters_rows=True),)
     for table in (
         Table(postgres_table(is_unlogged=True)),
@@ -183,7 +183,7 @@ def facts_of_tables() -> Iterator[Known]:
         found = table.found
         assert found is not None
         described = found.described(ConnectorModes())
-        yield Known(TABLE, replace(table, described=described), found)
+        yield KnownTable(TABLE, replace(table, described=described), found)
 
 
 def facts_of_spark() -> Iterator[Spark]:

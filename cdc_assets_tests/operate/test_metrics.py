@@ -27,7 +27,7 @@ from cdc_assets.errors import ConfigError, UnreachableError
 from cdc_assets.operate.completeness import Completeness
 from cdc_assets.operate.exposition import NumbersCollector
 from cdc_assets.operate.failures import Failure, FailureKind
-from cdc_assets.operate.numbers import Numbers, Remembered, SourceNumbers, SourceSlots
+from cdc_assets.operate.numbers import Numbers, NumbersCache, SourceNumbers, SourceSlots
 from cdc_assets.operate.status import TableStatus
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.operate.statuses import (
@@ -226,7 +226,7 @@ def test_a_look_is_taken_once_however_often_it_is_asked_for(tmp_path: Path) -> N
         looks[0] += 1
         return Numbers(status_of(table_status(tmp_path)), (), 0.5)
 
-    remembered = Remembered(read, 15, monotonic=lambda: now[0])
+    remembered = NumbersCache(read, 15, monotonic=lambda: now[0])
     first = [remembered.get() for _ in range(10)]
     now[0] = 14.9
     assert remembered.get() is first[0]

@@ -13,7 +13,7 @@ import pytest
 
 from cdc_assets.config.platform import AlertsConfig
 from cdc_assets.errors import LostRangeError, UnreachableError
-from cdc_assets.operate.unsent import Resent, Unsent
+from cdc_assets.operate.unsent import ResendResult, UnsentAlerts
 from cdc_assets.operate.webhook import formed
 from cdc_assets.orchestration.failing import failure_of
 from cdc_assets.orchestration.keys import MAINTENANCE
@@ -162,12 +162,12 @@ def test_a_run_whose_alert_is_refused_is_posted_once_the_webhook_takes_it(
     config = write_config(tmp_path, alerts=ALERTS)
 
     alert_sensor(config, Registry.of([]))(context)
-    again = Unsent.beside(config.registry)
+    again = UnsentAlerts.beside(config.registry)
     assert "500" in again.send(config.alerts, NOW).problem
     hook.received.clear()
-    assert again.send(config.alerts, NOW) == Resent((context.dagster_run.run_id,))
+    assert again.send(config.alerts, NOW) == ResendResult((context.dagster_run.run_id,))
     assert [each["run_id"] for each in hook.received] == [context.dagster_run.run_id]
-    assert again.send(config.alerts, NOW) == Resent()
+    assert again.send(config.alerts, NOW) == ResendResult()
 
 
 @pytest.mark.usefixtures("impatient")
@@ -175,7 +175,7 @@ def test_what_was_refused_is_posted_though_nothing_else_can_be_looked_at(
     tmp_path: Path, instance_in_memory: dg.DagsterInstance, hook: type[Hook]
 ) -> None:
     config = write_config(tmp_path, alerts=ALERTS)
-    Unsent.beside(config.registry).keep("1", {"text": "a run failed"}, NOW)
+    UnsentAlerts.beside(config.registry).keep("1", {"text": "a run failed"}, NOW)
     (tmp_path / ".cdc" / "registry.unsent" / "2.json").write_bytes(b"{")
     watch = watch_sensor(config, Registry(), lambda: NOW)
     watch(dg.build_sensor_context(instance=instance_in_memory))
@@ -187,21 +187,21 @@ def test_an_alert_that_is_refused_for_what_it_is_keeps_no_other_waiting(
     tmp_path: Path, hook: type[Hook]
 ) -> None:
     config = write_config(tmp_path, alerts=ALERTS)
-    unsent = Unsent.beside(config.registry)
+    unsent = UnsentAlerts.beside(config.registry)
     for name in ("1", "2"):
         unsent.keep(name, {"text": f"run {name} failed"}, NOW)
     hook.answers.append(413)
     sent = unsent.send(config.alerts, NOW)
     assert sent.names == ("2",)
     assert ["413" in sent.problem, "1.json" in sent.problem] == [True, True]
-    assert unsent.send(config.alerts, NOW) == Resent(("1",)), "it is tried again"
+    assert unsent.send(config.alerts, NOW) == ResendResult(("1",)), "it is tried again"
 
 
 def test_alerts_that_are_always_refused_take_little_of_a_tick_and_keep_none_waiting(
     tmp_path: Path, hook: type[Hook]
 ) -> None:
     config = write_config(tmp_path, alerts=ALERTS)
-    unsent = Unsent.beside(config.registry)
+    unsent = UnsentAlerts.beside(config.registry)
     for n in range(100):
         unsent.keep(f"run{n:03}", {"text": f"run {n} failed"}, NOW)
     hook.answers.extend([400] * 99)
@@ -217,7 +217,7 @@ def test_alerts_that_nobody_accepts_for_a_week_are_dropped_and_their_number_is_t
     tmp_path: Path, hook: type[Hook]
 ) -> None:
     config = write_config(tmp_path, alerts=ALERTS)
-    unsent = Unsent.beside(config.registry)
+    unsent = UnsentAlerts.beside(config.registry)
     for n in range(3):
         unsent.keep(f"run{n}", {"text": f"run {n} failed"}, NOW)
     hook.answers.extend([400] * 3)
@@ -228,14 +228,14 @@ def test_alerts_that_nobody_accepts_for_a_week_are_dropped_and_their_number_is_t
     assert unsent.send(config.alerts, week + timedelta(days=30)).names == ("dropped",)
     (message,) = hook.received
     assert "3 alerts of failed runs were dropped" in str(message["text"])
-    assert unsent.send(config.alerts, week) == Resent()
+    assert unsent.send(config.alerts, week) == ResendResult()
 
 
 def test_no_more_than_a_thousand_alerts_are_kept_and_the_oldest_are_dropped(
     tmp_path: Path, hook: type[Hook]
 ) -> None:
     config = write_config(tmp_path, alerts=ALERTS)
-    unsent = Unsent.beside(config.registry)
+    unsent = UnsentAlerts.beside(config.registry)
     for n in range(1_003):
         unsent.keep(f"run{n:04}", {"text": f"run {n} failed"}, NOW - timedelta(minutes=n))
     hook.answers.extend([400] * 11)
@@ -254,9 +254,9 @@ def test_an_alert_that_an_earlier_version_kept_is_posted_as_it_is(
     file.parent.mkdir(parents=True)
     file.write_text('{"text": "a run failed"}')
     hook.answers.append(400)
-    unsent = Unsent.beside(config.registry)
+    unsent = UnsentAlerts.beside(config.registry)
     unsent.send(config.alerts, NOW)
-    assert unsent.send(config.alerts, NOW + timedelta(days=6)) == Resent(("1",))
+    assert unsent.send(config.alerts, NOW + timedelta(days=6)) == ResendResult(("1",))
     assert hook.received[-1] == {"text": "a run failed"}
 
 

@@ -19,7 +19,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.operate.failure_book import FailureBook
 from cdc_assets.operate.failures import FailureKind
-from cdc_assets.operate.unsent import Unsent
+from cdc_assets.operate.unsent import UnsentAlerts
 from cdc_assets.orchestration.keys import CHECK_MATCHES, CHECK_OFFSETS
 from cdc_assets.orchestration.sensors import watch_sensor
 from cdc_assets.registry import Registry, RegistryFile
@@ -259,7 +259,7 @@ def test_a_heartbeat_needs_no_webhook(
 
 
 def test_news_is_posted_before_what_was_refused_earlier(watch: Watch, receiver: Receiver) -> None:
-    Unsent.beside(watch.config.registry).keep("1", {"kind": "run", "change": ""}, NOW)
+    UnsentAlerts.beside(watch.config.registry).keep("1", {"kind": "run", "change": ""}, NOW)
     fails(watch, ORDERS)
     assert watch.tick() == [("table_failed", "firing"), ("run", "")]
 

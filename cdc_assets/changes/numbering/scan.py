@@ -15,7 +15,7 @@ from cdc_assets.changes.numbering.state import (
     Numbering,
     NumberingBegin,
     NumberingState,
-    Read,
+    SnapshotRead,
     Stage,
 )
 
@@ -198,7 +198,7 @@ class CountedPartition:
         if record.is_snapshot:
             self.read_ts_ms = max(self.read_ts_ms, record.ts_ms)
             if stage.read is None or record.place > stage.read.place:
-                stage = stage._replace(read=Read(record.sent_ms, record.place))
+                stage = stage._replace(read=SnapshotRead(record.sent_ms, record.place))
         else:
             self.newest_ts_ms = max(self.newest_ts_ms, record.ts_ms)
         self._stages[-1] = stage._replace(last_ms=record.sent_ms)

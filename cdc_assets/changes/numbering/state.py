@@ -30,7 +30,7 @@ class NumberingBegin(NamedTuple):
     is_reset: bool
 
 
-class Read(NamedTuple):
+class SnapshotRead(NamedTuple):
     """A snapshot: when its first row was sent, and its place."""
 
     sent_ms: int
@@ -59,7 +59,7 @@ class Stage(NamedTuple):
     sent_ms: int = -1
     base: str = ""
     highest: Place | None = None
-    read: Read | None = None
+    read: SnapshotRead | None = None
     last_ms: int = -1
 
     def is_above(self, base: str, place: Place) -> bool:
@@ -151,7 +151,7 @@ def _stage(
     sent_ms: int, base: str, highest: Sequence[int] | None, read: Any, last_ms: int
 ) -> Stage:
     place = None if highest is None else _place(highest)
-    found = None if read is None else Read(read[0], _place(read[1]))
+    found = None if read is None else SnapshotRead(read[0], _place(read[1]))
     return Stage(sent_ms, base, place, found, last_ms)
 
 

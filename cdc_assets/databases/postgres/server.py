@@ -212,7 +212,7 @@ class PostgresServer:
 
 
 @dataclass(frozen=True, slots=True)
-class Odd:
+class OddValues:
     """Columns with values that cannot arrive unchanged.
 
     Attributes:
@@ -297,7 +297,7 @@ def read_server(dsn: str, tables: Iterable[TableName], roles: Iterable[str]) -> 
 
 def odd_values(
     dsn: str, columns: Mapping[TableName, Mapping[str, str]], rows: int
-) -> dict[TableName, Odd]:
+) -> dict[TableName, OddValues]:
     """Searches tables for values that a connector or the lake cannot represent.
 
     Args:
@@ -317,14 +317,14 @@ def odd_values(
         "names": [each.name for each in columns],
     }
     address = address_of(dsn)
-    found: dict[TableName, Odd] = {}
+    found: dict[TableName, OddValues] = {}
     try:
         with connected(dsn, autocommit=True) as connection:
             connection.execute(_TIMEOUT)
             readable = {*connection.execute(_MAY_READ, about).fetchall()}
             for table, types in columns.items():
                 if not types:
-                    found[table] = Odd()
+                    found[table] = OddValues()
                 elif (table.schema, table.name) in readable:
                     try:
                         row = connection.execute(_search(table, types, rows)).fetchone()
@@ -354,10 +354,10 @@ def _search(table: TableName, types: Mapping[str, str], rows: int) -> sql.Compos
     )
 
 
-def _odd(types: Mapping[str, str], row: tuple[Any, ...], rows: int) -> Odd:
+def _odd(types: Mapping[str, str], row: tuple[Any, ...], rows: int) -> OddValues:
     count, *has = row
     odd = [name for name, is_odd in zip(types, has, strict=True) if is_odd]
-    return Odd(
+    return OddValues(
         tuple(name for name in odd if types[name] == "numeric"),
         tuple(name for name in odd if types[name] != "numeric"),
         count > rows,

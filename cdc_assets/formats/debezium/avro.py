@@ -38,7 +38,7 @@ from cdc_assets.formats.wire_id import (
     read_frame,
 )
 from cdc_assets.log.kinds import TopicKind
-from cdc_assets.log.marks import Ended, LogRecord
+from cdc_assets.log.marks import EndMark, LogRecord
 from cdc_assets.log.notices import Notice
 from cdc_assets.log.values import RawRecord
 from cdc_assets.schema.connect import (
@@ -186,7 +186,7 @@ class DebeziumAvro(Format):
             return None
         return mark_of(self._schemas.event(raw) or {}, raw, only_partition=only_partition)
 
-    def ended(self, raw: RawRecord) -> Ended | None:
+    def ended(self, raw: RawRecord) -> EndMark | None:
         """Reads an ``END`` record."""
         return ended_of(self._schemas.event(raw) or {})
 

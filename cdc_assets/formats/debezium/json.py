@@ -40,7 +40,7 @@ from cdc_assets.formats.names import TopicNames
 from cdc_assets.formats.sample import JsonObject, Refusal, Sample, Written
 from cdc_assets.formats.spark_hash import spark_hash
 from cdc_assets.log.kinds import TopicKind
-from cdc_assets.log.marks import Ended, LogRecord
+from cdc_assets.log.marks import EndMark, LogRecord
 from cdc_assets.log.notices import Notice
 from cdc_assets.log.values import RawRecord
 from cdc_assets.schema.ddl import Ddl
@@ -59,7 +59,7 @@ _WHOLE_ROWS: Final = frozenset({"NEW_ROW", "NEW_ROW_AND_OLD_VALUES"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _ChangeEvent:
     """A change event among the records.
 
     Attributes:
@@ -146,7 +146,7 @@ class DebeziumJson(Format):
         rows = tuple(row for each in told if (row := _row(each)))
         columns = frozenset(name for row in rows for name in row)
         sources = tuple(s for each in events if isinstance(s := each.get("source"), dict))
-        nothing = _Told(self._enveloped, {}, is_inline=False, schema=None)
+        nothing = _ChangeEvent(self._enveloped, {}, is_inline=False, schema=None)
         first = next((each for each in told if each.is_inline), told[0] if told else nothing)
         dialect = first.dialect
         return Sample(
@@ -195,7 +195,7 @@ class DebeziumJson(Format):
         event = opened(document).body if told is None else told.event
         return mark_of(event, raw, only_partition=only_partition)
 
-    def ended(self, raw: RawRecord) -> Ended | None:
+    def ended(self, raw: RawRecord) -> EndMark | None:
         """Reads an ``END`` record."""
         return ended_of(unwrapped(raw.value))
 
@@ -263,13 +263,13 @@ class DebeziumJson(Format):
         """Returns the dialects; each precedes dialects that would accept its records too."""
         return (CloudEvents(), self._flat, Documents(), self._enveloped)
 
-    def _told(self, document: JsonObject) -> _Told | None:
+    def _told(self, document: JsonObject) -> _ChangeEvent | None:
         """Returns a document's event; None if the document's schema is not a schema of events."""
         for dialect in self._dialects:
             found = dialect.opened(document)
             event = dialect.event(found.body)
             if event is not None and (not found.is_wrapped or dialect.is_schema(found.schema)):
-                return _Told(dialect, event, found.is_wrapped, found.schema)
+                return _ChangeEvent(dialect, event, found.is_wrapped, found.schema)
         return None
 
     def _dialect_of(self, layout: Layout) -> EnvelopeDialect:
@@ -283,7 +283,7 @@ class DebeziumJson(Format):
         return records_of(layout.dialect, placeholder, self.added)
 
 
-def _row(told: _Told) -> JsonObject:
+def _row(told: _ChangeEvent) -> JsonObject:
     return mapping(told.event.get("after") or told.event.get("before"))
 
 

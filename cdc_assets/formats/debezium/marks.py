@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from cdc_assets.changes.json_text import mapping, natural, read_json
-from cdc_assets.log.marks import Ended, LogRecord, Transaction
+from cdc_assets.log.marks import EndMark, LogRecord, Transaction
 from cdc_assets.log.values import RawRecord
 
 _POSTGRES: Final = "postgresql"
@@ -38,7 +38,7 @@ def mark_of(event: Mapping[str, Any], raw: RawRecord, *, only_partition: bool) -
     return LogRecord(offset, raw.timestamp, Transaction(id_, order), place)
 
 
-def ended_of(event: Mapping[str, Any]) -> Ended | None:
+def ended_of(event: Mapping[str, Any]) -> EndMark | None:
     """Reads an ``END`` record of the transaction topic; None for any other, or a malformed one."""
     if event.get("status") != "END":
         return None
@@ -47,7 +47,7 @@ def ended_of(event: Mapping[str, Any]) -> Ended | None:
         return None
     id_ = str(id_)
     numbers = tuple(_counts(listed)) if isinstance(listed, list) else ()
-    return Ended(frozenset({id_, _without_lsn(id_)}), numbers, _commit_lsn(id_))
+    return EndMark(frozenset({id_, _without_lsn(id_)}), numbers, _commit_lsn(id_))
 
 
 def _counts(listed: list[Any]) -> Iterator[tuple[str, int]]:

@@ -17,7 +17,7 @@ from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.identify import (
     CONTENT_BYTES,
     TOLD,
-    Telling,
+    Identification,
     first_deliveries,
     is_unset,
     require_told,
@@ -56,7 +56,7 @@ class ChangeLogTable:
         self._plan = plan
         self._steps = steps
         self._unset_able = unset_able
-        self._telling = Telling.of(plan)
+        self._telling = Identification.of(plan)
 
     def new(self, frame: DataFrame, figures: BatchFigures, count: int) -> DataFrame:
         """Returns the changes that the table does not have yet, each once; checkpointed.

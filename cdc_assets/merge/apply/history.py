@@ -29,7 +29,7 @@ from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.identify import (
     CONTENT_BYTES,
-    Telling,
+    Identification,
     unset_names,
 )
 from cdc_assets.merge.apply.repeats import EndsKnown, Repeats
@@ -104,7 +104,7 @@ class HistoryTable:
         self._steps = steps
         self._unset_able = unset_able
         self._ends = ends
-        self._telling = Telling.of(plan)
+        self._telling = Identification.of(plan)
         self._repeats = Repeats(spark, plan, ends)
 
     def resolve(

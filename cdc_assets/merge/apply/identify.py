@@ -37,7 +37,7 @@ _BY_LSN: Final = frozenset({Scheme.POSTGRES})
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class Identification:
     """The identification of a table's changes.
 
     Attributes:
@@ -49,7 +49,7 @@ class Telling:
     is_unique: bool
 
     @classmethod
-    def of(cls, plan: BatchPlan) -> Telling:
+    def of(cls, plan: BatchPlan) -> Identification:
         """Returns the identification that follows from the table's order."""
         order, keyed = order_of(plan.layout.scheme), bool(plan.schema.key)
         by_key = keyed and order.tells_changes
@@ -64,7 +64,7 @@ def recordable(changes: DataFrame, plan: BatchPlan, unset_able: tuple[str, ...] 
         {
             "position": position_bytes(plan.numbers),
             "event": _event(plan),
-            "is_numbered": F.col("ordinal").isNotNull() | F.lit(Telling.of(plan).is_unique),
+            "is_numbered": F.col("ordinal").isNotNull() | F.lit(Identification.of(plan).is_unique),
         }
     )
     partial = F.coalesce(is_partial & F.col("op").isin("c", "u"), F.lit(False))
@@ -138,7 +138,7 @@ def require_told(
 
 
 def _event(plan: BatchPlan) -> Expression:
-    telling, order = Telling.of(plan), order_of(plan.layout.scheme)
+    telling, order = Identification.of(plan), order_of(plan.layout.scheme)
     key = [F.col("key").getField(name).cast("string") for name in plan.schema.key]
     none = F.lit(0).cast("bigint")
     place = [F.col("partition"), F.col(NUMBERS[plan.layout.scheme.numbers - 1])]

@@ -30,7 +30,7 @@ from pyspark.sql import SparkSession
 from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError, ConflictError, OutcomeUnknownError, TransientError
 from cdc_assets.lake import Lake
-from cdc_assets.lake.branches import Built
+from cdc_assets.lake.branches import BranchState
 from cdc_assets.merge.plan.plan import OWN_BRANCH, BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
@@ -96,7 +96,7 @@ class Publisher:
         plan = self.plan
         target, branch = plan.entry.target, plan.branch
         snapshots = statements + (plan.head is None)  # a branch from nothing begins with one
-        built = Built(branch, plan.head, plan.attempt, snapshots)
+        built = BranchState(branch, plan.head, plan.attempt, snapshots)
         if self._lake.moves_branches:
             self._publish_at_once(built)
             return
@@ -116,7 +116,7 @@ class Publisher:
         except TransientError as lost:
             self._look(lost)
 
-    def _publish_at_once(self, built: Built) -> None:
+    def _publish_at_once(self, built: BranchState) -> None:
         """Does steps 3 to 5 where the catalog moves branches, if the check of step 3 still holds.
 
         A conflict may be with this attempt itself, as anything between may send a request twice.

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from cdc_assets.merge.apply.identify import (
     CONTENT_BYTES,
     TOLD,
-    Telling,
+    Identification,
     first_deliveries,
     require_told,
 )
@@ -51,7 +51,7 @@ class Repeats:
         self._spark = spark
         self._plan = plan
         self._ends = ends
-        self._telling = Telling.of(plan)
+        self._telling = Identification.of(plan)
 
     def ends_known(self, folded: Folded) -> EndsKnown:
         """Returns all remembered truncates, and the remembered deletes of the batch's keys."""

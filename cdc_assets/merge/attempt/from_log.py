@@ -26,7 +26,7 @@ from cdc_assets.merge.attempt.completion import Completion
 from cdc_assets.merge.attempt.context import AttemptContext
 from cdc_assets.merge.attempt.execution import AttemptWork, Executions, looks_at_unread
 from cdc_assets.merge.attempt.records import Records
-from cdc_assets.merge.batch import Executed
+from cdc_assets.merge.batch import ExecutionResult
 from cdc_assets.merge.intake.ddl_records import statements_among
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.planning import Extent, Pending
@@ -137,7 +137,7 @@ class FromLog:
             AttemptWork(pending, plan, decoder, refusals, watch), shared
         )
         done = execution.run()
-        if not isinstance(done, Executed):
+        if not isinstance(done, ExecutionResult):
             return done
         if shared and plan.needs_keys_apart and looks_at_unread(plan, shared):
             shared.found_keys_apart(plan)
@@ -223,7 +223,7 @@ class MergedBatch:
         read_again: corner cases for which its records were read more than once, in words.
     """
 
-    done: Executed
+    done: ExecutionResult
     unread: int
     after: TableState | None
     statements: tuple[Ddl, ...]

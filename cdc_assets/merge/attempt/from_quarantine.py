@@ -21,7 +21,7 @@ from cdc_assets.merge.apply.refusals import Reported
 from cdc_assets.merge.attempt.completion import Completion
 from cdc_assets.merge.attempt.context import AttemptContext
 from cdc_assets.merge.attempt.execution import AttemptWork, Executions
-from cdc_assets.merge.batch import Executed
+from cdc_assets.merge.batch import ExecutionResult
 from cdc_assets.merge.intake.planning import Pending, spans
 from cdc_assets.merge.plan.outcome import NothingNew, Outcome, Replan, Requeued
 from cdc_assets.merge.plan.plan import BatchPlan
@@ -115,7 +115,7 @@ class FromQuarantine:
         stays = partial_images and not work.accept_overtaken and plan.mode is not Mode.HISTORY
         refusals = Reported(requeue, _OVERTAKEN if stays else None)
         done = self.executions.of(AttemptWork(pending, plan, decoder, refusals, watch)).run()
-        if not isinstance(done, Executed):
+        if not isinstance(done, ExecutionResult):
             return done
         return replace(
             outcome,

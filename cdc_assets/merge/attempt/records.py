@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetRange, total_length
-from cdc_assets.formats.by_table import Apart, set_apart, whose_are
+from cdc_assets.formats.by_table import SkippedRecords, set_apart, whose_are
 from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge.attempt.context import AttemptContext
 from cdc_assets.merge.intake.read import (
@@ -45,7 +45,7 @@ class Records:
     means: AttemptContext
     most: dict[str, int] = field(default_factory=dict[str, int])
     _quickly: dict[str, int] = field(default_factory=dict[str, int])
-    _apart: dict[_Place, Apart] = field(default_factory=dict["_Place", Apart])
+    _apart: dict[_Place, SkippedRecords] = field(default_factory=dict["_Place", SkippedRecords])
     _few: dict[_Few, DataFrame] = field(default_factory=dict["_Few", DataFrame])
 
     def failed(self, plan: BatchPlan) -> None:
@@ -80,7 +80,7 @@ class Records:
         told = whose_are(raw, fmt, plan.layout, entry.topic)
         return self.apart(plan, ranges).own(told, entry.at_source)
 
-    def apart(self, plan: BatchPlan, ranges: tuple[OffsetRange, ...]) -> Apart:
+    def apart(self, plan: BatchPlan, ranges: tuple[OffsetRange, ...]) -> SkippedRecords:
         """Returns which records in ranges are other tables'. The last ones looked at are kept.
 
         Args:

@@ -47,7 +47,7 @@ from cdc_assets.merge.tables.side_table import SideTable
 
 
 @dataclass(frozen=True, slots=True)
-class Executed:
+class ExecutionResult:
     """The result of a batch; ``published`` is None if nothing had to be published.
 
     Attributes:
@@ -109,7 +109,7 @@ class BatchExecution:
         self._means, self._mode = means, mode_of(plan)
         self._reader = BatchReader(means, self._guards, self._mode)
 
-    def run(self) -> Executed | Replan:
+    def run(self) -> ExecutionResult | Replan:
         """Executes the batch; see the module.
 
         The first pass may find facts that change the fold (a snapshot in the batch, deletes
@@ -153,7 +153,7 @@ class BatchExecution:
             with self.steps.step("make or change the table"):
                 execute_steps(self.spark, self.catalog, plan.entry, plan.steps)
 
-    def _merged(self, this: Pass) -> Executed:
+    def _merged(self, this: Pass) -> ExecutionResult:
         """Applies the batch by its last pass, and publishes it."""
         plan, refusing = this.plan, Refusing(self.refusals, self.steps)
         last = refusing.rejected(this)
@@ -171,7 +171,7 @@ class BatchExecution:
         if outcome.published is not None:
             with self.steps.step("publish", publishes=True):
                 branch.publish()
-        return Executed(
+        return ExecutionResult(
             outcome.published,
             outcome.figures,
             outcome.apply,

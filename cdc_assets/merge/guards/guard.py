@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.fold.changeset import Knowledge
 from cdc_assets.merge.fold.context import BatchContext, Pass, PlannedBatch
-from cdc_assets.merge.intake.observe import Watched
+from cdc_assets.merge.intake.observe import OptionalFigures
 from cdc_assets.merge.plan.outcome import Replan
 from cdc_assets.merge.plan.plan import BatchPlan
 
@@ -81,7 +81,7 @@ class Guard:
             CdcError: if the batch must not be merged as it is planned.
         """
 
-    def watch(self, batch: PlannedBatch, watched: Watched) -> Watched:
+    def watch(self, batch: PlannedBatch, watched: OptionalFigures) -> OptionalFigures:
         """Adds the figures that the guard needs from the pass that decodes and folds the batch."""
         return watched
 

@@ -27,7 +27,7 @@ from cdc_assets.merge.guards.scattered_keys import ScatteredKeys
 from cdc_assets.merge.guards.statements import DdlStatements
 from cdc_assets.merge.guards.unfinished import UnfinishedTransactions
 from cdc_assets.merge.guards.unknown_schemas import UnknownSchemas
-from cdc_assets.merge.intake.observe import Watched
+from cdc_assets.merge.intake.observe import OptionalFigures
 from cdc_assets.merge.plan.outcome import Replan
 
 GUARDS: Final[Sequence[type[Guard]]] = (
@@ -66,9 +66,9 @@ class Guards:
         for guard in self._all:
             guard.require(batch)
 
-    def watched(self, batch: PlannedBatch) -> Watched:
+    def watched(self, batch: PlannedBatch) -> OptionalFigures:
         """Returns the guards' figures of a batch's pass, in addition to the usual ones."""
-        watched = Watched(others=batch.decoder.format.has_many_tables)
+        watched = OptionalFigures(others=batch.decoder.format.has_many_tables)
         for guard in self._all:
             watched = guard.watch(batch, watched)
         return watched

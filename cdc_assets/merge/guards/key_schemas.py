@@ -7,7 +7,7 @@ from dataclasses import replace
 from cdc_assets.formats.key_form import KeyBytes
 from cdc_assets.merge.fold.context import Pass, PlannedBatch
 from cdc_assets.merge.guards.guard import Guard
-from cdc_assets.merge.intake.observe import Watched
+from cdc_assets.merge.intake.observe import OptionalFigures
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.stable_partitions import REMEDY, MovedKeysError
 
@@ -19,7 +19,7 @@ class KeySchemas(Guard):
         """Checks the plan's key columns; see `require_same_keys`."""
         require_same_keys(batch.plan, batch.decoder.format.key_bytes(batch.plan.layout))
 
-    def watch(self, batch: PlannedBatch, watched: Watched) -> Watched:
+    def watch(self, batch: PlannedBatch, watched: OptionalFigures) -> OptionalFigures:
         """Counts the schemas of keys, where another schema would have moved keys."""
         plan = batch.plan
         may_move = plan.partitions > 1 and plan.layout.keyed and bool(plan.schema.key)

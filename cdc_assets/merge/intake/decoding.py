@@ -23,7 +23,7 @@ from cdc_assets.formats.changes import Reading, decode
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.order import OrderState
 from cdc_assets.formats.spec import Own, ReadSpec
-from cdc_assets.formats.writers import Alike, Writer, read_alike, read_apart, reads_as
+from cdc_assets.formats.writers import SchemaGroup, Writer, read_alike, read_apart, reads_as
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.registry import TableEntry, Taken
 from cdc_assets.schema.types import Column, TableSchema
@@ -152,7 +152,7 @@ class BatchDecoder:
         alone = self.format.names_schemas and bool(groups)
         return (*groups, replace(spec, has_rows=not alone))
 
-    def _of(self, group: Alike, spec: ReadSpec) -> ReadSpec:
+    def _of(self, group: SchemaGroup, spec: ReadSpec) -> ReadSpec:
         """Returns the spec for the records of these schemas."""
         key = tuple(n for n in group.schema.names if group.homes.get(n, n) in spec.target.key)
         schema = replace(group.schema, key=key)
@@ -167,7 +167,7 @@ class BatchDecoder:
             homes=group.homes,
         )
 
-    def _lacks(self, group: Alike, spec: ReadSpec) -> dict[int, tuple[str, ...]]:
+    def _lacks(self, group: SchemaGroup, spec: ReadSpec) -> dict[int, tuple[str, ...]]:
         """Returns, by schema, the expected columns that it lacks; empty if none lacks any."""
         found: dict[int, tuple[str, ...]] = {}
         for number in group.writers:

@@ -32,7 +32,7 @@ _BOUNDS: Final = [round(each * 1_000_000) for each in BOUNDS]
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class OptionalFigures:
     """Figures that not every batch has.
 
     Attributes:
@@ -47,7 +47,7 @@ class Watched:
     before: Mapping[str, object] | None = None
 
 
-_USUAL: Final = Watched()
+_USUAL: Final = OptionalFigures()
 
 
 class BatchObserver:
@@ -61,7 +61,7 @@ class BatchObserver:
         self,
         ranges: Sequence[OffsetRange],
         asked_at: datetime,
-        watched: Watched = _USUAL,
+        watched: OptionalFigures = _USUAL,
         *,
         pardoned: Sequence[str] = (),
     ) -> None:
@@ -134,7 +134,7 @@ class BatchObserver:
         )
 
 
-def _parts(also: Watched) -> list[Expression]:
+def _parts(also: OptionalFigures) -> list[Expression]:
     """Returns the parts of a record, in the order of ``figures/Records.java``."""
     nothing = F.lit(None).cast("bigint")
     key_schema = F.col("key_schema") if also.key_schemas else nothing

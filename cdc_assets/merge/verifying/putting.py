@@ -37,7 +37,7 @@ from cdc_assets.merge.tables.side_table import SideTable
 from cdc_assets.merge.tables.tombstones import Tombstones
 from cdc_assets.merge.verifying.canonical import of_told
 from cdc_assets.merge.verifying.lake_rows import TEXT, LakeRows
-from cdc_assets.merge.verifying.way import Way
+from cdc_assets.merge.verifying.way import PublishLease
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Comparison
 
@@ -81,7 +81,7 @@ class Putting:
     run_id: str
     kind: PublishKind
     clock: Callable[[], datetime]
-    way: Way
+    way: PublishLease
 
     def put(
         self, plan: BatchPlan, rows: LakeRows, told: DataFrame, count: int, highest: str

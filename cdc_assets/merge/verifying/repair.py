@@ -51,7 +51,7 @@ class RowRepair:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class RepairCounts:
     """Numbers of keys that were repaired, were overtaken by a change, and cannot be repaired."""
 
     repaired: int
@@ -111,7 +111,7 @@ class Repair:
         self._way = putting.way
         self._generation = generation
 
-    def apply(self, wanted: Sequence[RowRepair]) -> Done:
+    def apply(self, wanted: Sequence[RowRepair]) -> RepairCounts:
         """Replaces the differing rows with the source's.
 
         Raises:
@@ -123,12 +123,12 @@ class Repair:
             what = "no change of the table was applied yet: nothing tells what a row is newer than"
             raise TerminalError(what, where=self._where, remedy=f"rebuild {self._entry.table}")
         if not able:
-            return Done(0, 0, len(wanted))
+            return RepairCounts(0, 0, len(wanted))
         try:
             repaired = self._repaired(able)
         finally:
             self._way.clear()
-        return Done(repaired, len(able) - repaired, len(wanted) - len(able))
+        return RepairCounts(repaired, len(able) - repaired, len(wanted) - len(able))
 
     def _repaired(self, wanted: Sequence[RowRepair]) -> int:
         tries = 1

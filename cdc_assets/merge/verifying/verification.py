@@ -42,7 +42,7 @@ from cdc_assets.merge.verifying.repair import (
 )
 from cdc_assets.merge.verifying.report import ComparisonReport, Position
 from cdc_assets.merge.verifying.waits import Waits
-from cdc_assets.merge.verifying.way import NO_WAY, Way
+from cdc_assets.merge.verifying.way import NO_WAY, PublishLease
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Comparison, Key, Sum
 from cdc_assets.schema.types import TableSchema
@@ -83,7 +83,7 @@ class Verification:
         *,
         say: Say = lambda _: None,
         merges: bool = False,
-        way: Way = NO_WAY,
+        way: PublishLease = NO_WAY,
     ) -> None:
         means = attempts.means
         self._attempts, self._config, self._clock = attempts, means.config, means.clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 
-class Way(Protocol):
+class PublishLease(Protocol):
     """Is asked for once other writers came first a few times."""
 
     def ask(self) -> None:
@@ -25,17 +25,17 @@ class Way(Protocol):
         ...
 
 
-class _NoWay:
+class _NoLease:
     """Nobody is asked: who comes first publishes."""
 
     def ask(self) -> None:
-        """See `Way`."""
+        """See `PublishLease`."""
 
     def clear(self) -> None:
-        """See `Way`."""
+        """See `PublishLease`."""
 
     def require_free(self) -> None:
-        """See `Way`."""
+        """See `PublishLease`."""
 
 
-NO_WAY: Final = _NoWay()
+NO_WAY: Final = _NoLease()

@@ -149,7 +149,7 @@ class Connector:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedConnector:
     """The connector that the source's configuration assumes.
 
     Attributes:
@@ -170,7 +170,7 @@ class ConnectorCase:
     """A connector, and what the source's configuration assumes of it."""
 
     connector: Connector
-    expected: Expected
+    expected: ExpectedConnector
 
 
 def _is_named(name: str, patterns: str) -> bool | None:

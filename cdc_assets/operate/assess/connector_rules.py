@@ -18,7 +18,7 @@ from cdc_assets.operate.assess.connector import (
     NAME_CONVERTER,
     Connector,
     ConnectorCase,
-    Expected,
+    ExpectedConnector,
     configured_as,
 )
 from cdc_assets.operate.assess.finding import Finding, Obstacle, Rule, Verdict, judged
@@ -34,7 +34,7 @@ _LEAVE_OUT: Final = frozenset({
 })  # fmt: skip
 
 
-def judge_connector(connector: Connector, expected: Expected) -> Iterator[Finding]:
+def judge_connector(connector: Connector, expected: ExpectedConnector) -> Iterator[Finding]:
     """Yields all findings on one connector."""
     return judged(RULES, expected.at, ConnectorCase(connector, expected))
 

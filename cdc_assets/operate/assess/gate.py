@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from cdc_assets.databases.postgres.server import Odd, PostgresServer
+from cdc_assets.databases.postgres.server import OddValues, PostgresServer
 from cdc_assets.databases.postgres.table import PostgresTable
 from cdc_assets.errors import CdcError, TerminalError
-from cdc_assets.operate.assess.connector import Expected
+from cdc_assets.operate.assess.connector import ExpectedConnector
 from cdc_assets.operate.assess.connector_rules import judge_connector
 from cdc_assets.operate.assess.database import judge_postgres
 from cdc_assets.operate.assess.finding import Finding, Subject, accepted, ordered
-from cdc_assets.operate.assess.gather import Gathered, read_log
+from cdc_assets.operate.assess.gather import SourceFacts, read_log
 from cdc_assets.operate.assess.tables import Table, judge_table
 from cdc_assets.operate.assess.topics import judge_topic
 from cdc_assets.operate.services import Services
@@ -65,14 +65,14 @@ def require_assessed(services: Services, entry: TableEntry) -> tuple[str, ...]:
 
 
 def _findings(services: Services, entry: TableEntry, unsearched: list[str]) -> Iterator[Finding]:
-    known = Gathered(services, entry.table.source, [entry])
+    known = SourceFacts(services, entry.table.source, [entry])
     of_source, of_table = Subject(known.name), Subject(known.name, entry.table)
     log = _unless_away(lambda: read_log(services, [entry.topic], with_records=False))
     if log is not None:
         yield from judge_topic(of_table, known.topic(entry, log, None))
     connectors = _unless_away(lambda: known.connectors)
     source, database = known.source, known.source.database
-    expected = Expected(of_source, source.format, source.connector, database is not None)
+    expected = ExpectedConnector(of_source, source.format, source.connector, database is not None)
     for connector in connectors.found if connectors else ():
         yield from judge_connector(connector, expected)
     if database is None:
@@ -88,7 +88,9 @@ def _findings(services: Services, entry: TableEntry, unsearched: list[str]) -> I
         yield from judge_table(of_table, replace(table, odd=odd))
 
 
-def _odd(known: Gathered, entry: TableEntry, table: Table, unsearched: list[str]) -> Odd | None:
+def _odd(
+    known: SourceFacts, entry: TableEntry, table: Table, unsearched: list[str]
+) -> OddValues | None:
     """Searches a table's values if the connector sends NULL for some, and nobody accepts that."""
     source, connector, found = known.source, table.connector, table.found
     if source.database is None or not isinstance(found, PostgresTable) or connector is None:

@@ -17,7 +17,7 @@ from cdc_assets.databases.catalog import SourceTable
 from cdc_assets.databases.kinds import catalog_of
 from cdc_assets.databases.mysql.server import BinlogServer
 from cdc_assets.databases.mysql.server import read_server as read_binlog_server
-from cdc_assets.databases.postgres.server import Odd, PostgresServer, odd_values, read_server
+from cdc_assets.databases.postgres.server import OddValues, PostgresServer, odd_values, read_server
 from cdc_assets.databases.postgres.table import PostgresTable
 from cdc_assets.errors import CdcError, UnreachableError
 from cdc_assets.log.connect import ConnectRest, RunningConnector, connect_of
@@ -75,7 +75,7 @@ def read_log(services: Services, topics: Sequence[str], *, with_records: bool) -
 
 
 @dataclass
-class Gathered:
+class SourceFacts:
     """The facts about one source. Each part is asked once, when it is first needed.
 
     Attributes:
@@ -200,7 +200,7 @@ class Gathered:
         except UnreachableError:
             return ()
 
-    def odd(self, database: DatabaseConfig, rows: int) -> Mapping[TableName, Odd]:
+    def odd(self, database: DatabaseConfig, rows: int) -> Mapping[TableName, OddValues]:
         """Returns values of PostgreSQL's tables that cannot arrive unchanged.
 
         Raises:
@@ -229,7 +229,7 @@ class Gathered:
             return named, named is not None
         return named or connector.get("publication.name", "dbz_publication"), True
 
-    def table(self, entry: TableEntry, odd: Odd | None, server: object) -> Table:
+    def table(self, entry: TableEntry, odd: OddValues | None, server: object) -> Table:
         """Returns one table's facts for the rules.
 
         Raises:

@@ -14,11 +14,11 @@ from typing import Final
 from cdc_assets.changes.names import TableName
 from cdc_assets.config.strict import nearest
 from cdc_assets.databases.kinds import KINDS
-from cdc_assets.databases.postgres.server import Odd, PostgresServer
+from cdc_assets.databases.postgres.server import OddValues, PostgresServer
 from cdc_assets.errors import CdcError
 from cdc_assets.formats.registry_http import RegistryHttp
 from cdc_assets.naming import some_of
-from cdc_assets.operate.assess.connector import Expected
+from cdc_assets.operate.assess.connector import ExpectedConnector
 from cdc_assets.operate.assess.connector_rules import judge_connector
 from cdc_assets.operate.assess.database import (
     Clock,
@@ -39,7 +39,7 @@ from cdc_assets.operate.assess.finding import (
     judged,
     ordered,
 )
-from cdc_assets.operate.assess.gather import Connectors, Gathered, Log, dated, read_log
+from cdc_assets.operate.assess.gather import Connectors, Log, SourceFacts, dated, read_log
 from cdc_assets.operate.assess.parts import (
     Session,
     SparkFacts,
@@ -123,7 +123,7 @@ def assess(
         found: list[Finding] = []
         before, look.findings = look.findings, found
         firsts = log.firsts if log is not None else {}
-        known = Gathered(services, name, mine, answers, firsts)
+        known = SourceFacts(services, name, mine, answers, firsts)
         _source(look, known, log, (states, spark))
         kept = accepted(
             [*(f for f in before if f.at.source == name), *found],
@@ -189,7 +189,7 @@ def _spark(look: _AssessRun, sources: Sequence[str]) -> tuple[SparkFacts, Clock]
 
 def _source(
     look: _AssessRun,
-    known: Gathered,
+    known: SourceFacts,
     log: Log | None,
     shared: tuple[Mapping[TableName, object], tuple[SparkFacts, Clock] | None],
 ) -> None:
@@ -215,7 +215,7 @@ def _source(
             look.add(judge_topic(place, known.topic(entry, log, state)))  # pyright: ignore[reportArgumentType]
 
 
-def _configured(look: _AssessRun, at: Subject, known: Gathered) -> None:
+def _configured(look: _AssessRun, at: Subject, known: SourceFacts) -> None:
     try:
         there = known.services.registry.load()
     except CdcError:  # it was read for the tables that are assessed; the next look judges
@@ -225,7 +225,7 @@ def _configured(look: _AssessRun, at: Subject, known: Gathered) -> None:
         look.add(judge_configured(at, known.source.tables, mine))
 
 
-def _connectors(look: _AssessRun, at: Subject, known: Gathered) -> Connectors | None:
+def _connectors(look: _AssessRun, at: Subject, known: SourceFacts) -> Connectors | None:
     source, has_database = known.source, known.source.database is not None
     found: Connectors | None = None
     try:
@@ -236,14 +236,14 @@ def _connectors(look: _AssessRun, at: Subject, known: Gathered) -> Connectors | 
         look.findings.append(away("connect", at, error))
         asked = SourceAccess(known.is_debezium, "", has_connector=True, has_database=has_database)
     look.add(judge_asked(at, asked))
-    expected = Expected(at, source.format, source.connector, source.database is not None)
+    expected = ExpectedConnector(at, source.format, source.connector, source.database is not None)
     for connector in found.found if found else ():
         look.add(judge_connector(connector, expected))
     return found
 
 
 def _tables(
-    look: _AssessRun, at: Subject, known: Gathered, connectors: Connectors | None
+    look: _AssessRun, at: Subject, known: SourceFacts, connectors: Connectors | None
 ) -> Clock | None:
     """Judges the database's server and its tables; returns its clock, if it answers."""
     database = known.source.database
@@ -251,7 +251,7 @@ def _tables(
         return None
     try:
         server, clock = known.server(database)
-        odd: Mapping[TableName, Odd] = {}
+        odd: Mapping[TableName, OddValues] = {}
         if look.depth.values:
             odd = known.odd(database, look.services.config.assess.rows)
         if isinstance(server, PostgresServer):
@@ -274,7 +274,7 @@ def _tables(
     return clock
 
 
-def _searched(look: _AssessRun, at: Subject, odd: Odd | None) -> None:
+def _searched(look: _AssessRun, at: Subject, odd: OddValues | None) -> None:
     """Tells of a table whose values were not searched, or not completely."""
     config = look.services.config
     database = config.source(at.source).database
@@ -286,7 +286,7 @@ def _searched(look: _AssessRun, at: Subject, odd: Odd | None) -> None:
         look.notes.append(Note(f"{rows:,} of its rows were searched for odd values", at.table))
 
 
-def _registry(look: _AssessRun, at: Subject, known: Gathered) -> None:
+def _registry(look: _AssessRun, at: Subject, known: SourceFacts) -> None:
     config = known.source.schema_registry
     if config is None:
         return

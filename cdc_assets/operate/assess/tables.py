@@ -11,7 +11,7 @@ from cdc_assets.changes.mode import Mode
 from cdc_assets.config.table import TableOverrides
 from cdc_assets.databases.catalog import SourceTable
 from cdc_assets.databases.mysql.table import MysqlTable
-from cdc_assets.databases.postgres.server import Odd
+from cdc_assets.databases.postgres.server import OddValues
 from cdc_assets.databases.postgres.table import PostgresTable, ReplicaIdentity
 from cdc_assets.errors import TerminalError
 from cdc_assets.operate.assess.connector import NAME_CONVERTER, Connector
@@ -61,7 +61,7 @@ class Table:
     needs_publication: bool = False
     overrides: TableOverrides = field(default_factory=TableOverrides)
     connector: Connector | None = None
-    odd: Odd | None = None
+    odd: OddValues | None = None
     rejects_stop: bool = True
     unreadable_by: str = ""
     mode: Mode = Mode.MIRROR
@@ -69,7 +69,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownTable:
     """A table that its database has.
 
     Attributes:
@@ -127,13 +127,13 @@ def judge_table(at: Subject, table: Table) -> Iterator[Finding]:
     """Yields all findings on a table and its columns."""
     yield from judged(MISSING, at, table)
     if table.found is not None:
-        yield from judged(RULES, at, Known(at, table, table.found))
+        yield from judged(RULES, at, KnownTable(at, table, table.found))
 
 
 # ── PostgreSQL ────────────────────────────────────────────────────────────────────────────
 
 
-def _unlogged(known: Known) -> str:
+def _unlogged(known: KnownTable) -> str:
     found = known.postgres
     if found is None or not found.is_unlogged:
         return ""
@@ -141,14 +141,14 @@ def _unlogged(known: Known) -> str:
     return f"it{which} is UNLOGGED: such changes are in no WAL"
 
 
-def _by_partition(known: Known) -> str:
+def _by_partition(known: KnownTable) -> str:
     found = known.postgres
     if found is None or found.is_unlogged or not found.sent_by_partition(known.table.publication):
         return ""
     return "its changes come under the names of its partitions"
 
 
-def _not_published(known: Known) -> str:
+def _not_published(known: KnownTable) -> str:
     found, name = known.logged, known.table.publication
     if found is None or found.root is not None or not known.table.needs_publication:
         return ""
@@ -157,14 +157,14 @@ def _not_published(known: Known) -> str:
     return f"it is not in {f'publication {name}' if name else 'any publication'}"
 
 
-def _row_filter(known: Known) -> str:
+def _row_filter(known: KnownTable) -> str:
     found, table = known.logged, known.table
     is_cut = found is not None and found.filters_rows(table.publication)
     is_refused = is_cut and table.overrides.row_filter == "fail"
     return "its publication leaves rows out (WHERE)" if is_refused else ""
 
 
-def _no_identity(known: Known) -> Iterable[Obstacle]:
+def _no_identity(known: KnownTable) -> Iterable[Obstacle]:
     found = known.postgres
     if found is None:
         return
@@ -185,7 +185,7 @@ def _no_identity(known: Known) -> Iterable[Obstacle]:
 # ── all databases ─────────────────────────────────────────────────────────────────────────
 
 
-def _silent(known: Known, kind: SilentKind, *, stops: bool) -> Iterable[Obstacle]:
+def _silent(known: KnownTable, kind: SilentKind, *, stops: bool) -> Iterable[Obstacle]:
     """Yields changes of rows without events, for as long as the catalog is like this."""
     table, name = known.table, str(known.at.table)
     has_heirs = known.postgres is not None and bool(known.postgres.heirs)
@@ -200,7 +200,7 @@ def _remedy(change: SilentChange, name: str, *, stops: bool) -> str:
     return remedy_of(change, name) if stops else doubt_remedy(name)
 
 
-def _no_transactions(known: Known) -> Iterable[Obstacle]:
+def _no_transactions(known: KnownTable) -> Iterable[Obstacle]:
     """Finds tables whose changes share positions, which transaction metadata distinguishes."""
     connector = known.table.connector
     if connector is None or connector.is_on("provide.transaction.metadata", default=False):
@@ -213,12 +213,12 @@ def _no_transactions(known: Known) -> Iterable[Obstacle]:
         yield Obstacle(problem, words={"other": ", or give it a key" if is_keyless else ""})
 
 
-def _binlog_rows(known: Known) -> Iterable[Obstacle]:
+def _binlog_rows(known: KnownTable) -> Iterable[Obstacle]:
     if (fault := known.binlog_fault) is not None:
         yield Obstacle(fault[0], words={"statement": fault[1]})
 
 
-def _history_without_key(known: Known) -> str:
+def _history_without_key(known: KnownTable) -> str:
     table = known.table
     is_known = table.connector is not None and known.binlog_fault is None
     if not is_known or table.mode is not Mode.HISTORY or known.key or known.sends_key:
@@ -226,7 +226,7 @@ def _history_without_key(known: Known) -> str:
     return "it has no key, and is to have mode: history"
 
 
-def _refused_table(known: Known) -> Iterable[Obstacle]:
+def _refused_table(known: KnownTable) -> Iterable[Obstacle]:
     if known.binlog_fault is not None:
         return
     try:
@@ -235,7 +235,7 @@ def _refused_table(known: Known) -> Iterable[Obstacle]:
         yield Obstacle(error.what, words={"remedy": error.remedy})
 
 
-def _unreadable(known: Known) -> str:
+def _unreadable(known: KnownTable) -> str:
     user = known.table.unreadable_by
     is_new = user and known.binlog_fault is None
     return f"the connector's user {user} may not read it" if is_new else ""
@@ -244,27 +244,27 @@ def _unreadable(known: Known) -> str:
 # ── columns ───────────────────────────────────────────────────────────────────────────────
 
 
-def _unpublished(known: Known) -> Iterable[Obstacle]:
+def _unpublished(known: KnownTable) -> Iterable[Obstacle]:
     for name, why in known.found.unpublished(known.table.publication).items():
         if name not in known.table.overrides.excluded:
             yield Obstacle(why, name)
 
 
-def _described(known: Known) -> Iterator[Column | UnmappedColumn]:
+def _described(known: KnownTable) -> Iterator[Column | UnmappedColumn]:
     described, skipped = known.table.described, known.skipped
     for column in described.columns if described is not None else ():
         if column.name not in skipped:
             yield column
 
 
-def _refused_columns(known: Known) -> Iterable[Obstacle]:
+def _refused_columns(known: KnownTable) -> Iterable[Obstacle]:
     for column in _described(known):
         if isinstance(column, UnmappedColumn):
             problem = f"{column.source_type} cannot be stored exactly"
             yield Obstacle(problem, column.name, {"reason": column.reason})
 
 
-def _stored_as_text(known: Known) -> Iterable[Obstacle]:
+def _stored_as_text(known: KnownTable) -> Iterable[Obstacle]:
     comments = {each.name: each.comment for each in known.found.columns}
     for column in _described(known):
         comment, is_named = comments.get(column.name, ""), column.name in _named(known)
@@ -275,12 +275,12 @@ def _stored_as_text(known: Known) -> Iterable[Obstacle]:
             yield Obstacle(f"its type has no counterpart in the lake: {told}", column.name)
 
 
-def _named(known: Known) -> Iterable[str]:
+def _named(known: KnownTable) -> Iterable[str]:
     """Returns the columns with a configured type."""
     return known.table.overrides.column_types
 
 
-def _nulls(known: Known, *, replaced: bool, by_json: bool = False) -> Iterable[Obstacle]:
+def _nulls(known: KnownTable, *, replaced: bool, by_json: bool = False) -> Iterable[Obstacle]:
     """Yields columns that may be NULL and have a default, which a converter may write instead."""
     connector = known.table.connector
     if connector is None or connector.replaces_nulls is (None if replaced else True):
@@ -302,7 +302,7 @@ def _nulls(known: Known, *, replaced: bool, by_json: bool = False) -> Iterable[O
 # ── values ────────────────────────────────────────────────────────────────────────────────
 
 
-def _sent(known: Known, names: Iterable[str]) -> list[str]:
+def _sent(known: KnownTable, names: Iterable[str]) -> list[str]:
     """Returns the columns that may be sent."""
     connector, table, skipped = known.table.connector, known.at.table, known.skipped
     sent = [each for each in names if each not in skipped]
@@ -311,7 +311,7 @@ def _sent(known: Known, names: Iterable[str]) -> list[str]:
     return [n for n in sent if not connector.leaves_out(f"{table.qualified}.{n}")]
 
 
-def _not_numbers(known: Known, *, stops_at: bool | None) -> Iterable[Obstacle]:
+def _not_numbers(known: KnownTable, *, stops_at: bool | None) -> Iterable[Obstacle]:
     """Yields columns with NaN or infinity, for a connector that does or does not stop at them."""
     connector, odd = known.table.connector, known.table.odd
     if odd is None or (connector is not None and not connector.sends_decimals):
@@ -321,7 +321,7 @@ def _not_numbers(known: Known, *, stops_at: bool | None) -> Iterable[Obstacle]:
             yield Obstacle("it has NaN or infinity", name)
 
 
-def _out_of_range(known: Known, *, stops: bool) -> Iterable[Obstacle]:
+def _out_of_range(known: KnownTable, *, stops: bool) -> Iterable[Obstacle]:
     connector, odd, described = known.table.connector, known.table.odd, known.table.described
     if odd is None or known.table.rejects_stop is not stops:
         return
@@ -347,7 +347,7 @@ MISSING: Final[tuple[Rule[Table], ...]] = (
     ),
 )  # fmt: skip
 
-RULES: Final[tuple[Rule[Known], ...]] = (
+RULES: Final[tuple[Rule[KnownTable], ...]] = (
     Rule(
         "unlogged", _NO, "whether PostgreSQL logs the table", _unlogged,
         f"{_SENDS}, and it is empty after a crash",

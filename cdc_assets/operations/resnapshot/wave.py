@@ -43,7 +43,7 @@ from cdc_assets.merge.verifying.lake_rows import LakeRows
 from cdc_assets.merge.verifying.putting import Lakes, Putting
 from cdc_assets.merge.verifying.repair import highest_of, require_generation, require_order
 from cdc_assets.merge.verifying.verification import Verification
-from cdc_assets.merge.verifying.way import Way
+from cdc_assets.merge.verifying.way import PublishLease
 from cdc_assets.operations.resnapshot.comparing import ComparedWave, compare, overtaken, untouched
 from cdc_assets.operations.resnapshot.reading import read, require_sound
 from cdc_assets.registry import TableEntry
@@ -111,7 +111,7 @@ class Waves:
     run_id: str
     clock: Callable[[], datetime]
     say: Callable[[str], None]
-    way: Way
+    way: PublishLease
     generation: int
 
     def wave(self, start: Key | None) -> WaveResult:

@@ -38,7 +38,7 @@ _NAMES: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class TakenBack:
+class RewoundPublishes:
     """Publishes of one kind and table that the log alone does not bring back.
 
     Attributes:
@@ -75,7 +75,7 @@ class TakenBack:
 
 def taken_back(
     publishes: Iterable[tuple[str, str]], tables: Mapping[str, str]
-) -> tuple[TakenBack, ...]:
+) -> tuple[RewoundPublishes, ...]:
     """Returns which publishes the log alone does not bring back.
 
     Args:
@@ -84,7 +84,7 @@ def taken_back(
     """
     counts = Counter(each for each in publishes if each[0] != PublishKind.TAIL)
     return tuple(
-        TakenBack(kind, tables.get(shard, f"shard {shard}"), count)
+        RewoundPublishes(kind, tables.get(shard, f"shard {shard}"), count)
         for (kind, shard), count in sorted(counts.items())
     )
 
@@ -118,7 +118,7 @@ class PublishLine:
     standing: Reachability
     why: str = ""
     tag: str = ""
-    loses: tuple[TakenBack, ...] = ()
+    loses: tuple[RewoundPublishes, ...] = ()
 
     def words(self) -> str:
         """Says whether the table can be rewound to it, and what that takes back."""
@@ -305,7 +305,7 @@ class TableHistory:
         """Returns a publish's properties of this table."""
         return publish.published.of_shard(self.entry.shard_value)
 
-    def loses(self, snapshot: int) -> tuple[TakenBack, ...]:
+    def loses(self, snapshot: int) -> tuple[RewoundPublishes, ...]:
         """Returns what a rewind to a snapshot takes back that the log alone does not restore."""
         gone = ((e.published.kind, e.published.shard) for e in self.past.since(snapshot))
         tables = {each.entry.shard_value: str(each.entry.table) for each in self.facts}

@@ -28,7 +28,12 @@ from cdc_assets.errors import (
 )
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.operations.rewind.goal import Goal, RewindTarget, chosen, time_words
-from cdc_assets.operations.rewind.history import TableHistory, TakenBack, offsets_dict, read_history
+from cdc_assets.operations.rewind.history import (
+    RewoundPublishes,
+    TableHistory,
+    offsets_dict,
+    read_history,
+)
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
@@ -72,7 +77,7 @@ class RewindPlan:
     unread: tuple[OffsetRange, ...]
     taken_back: int
     records: int
-    loses: tuple[TakenBack, ...]
+    loses: tuple[RewoundPublishes, ...]
     columns: tuple[str, ...]
     quarantined: int
     hours: tuple[HourWindow, HourWindow] | None

@@ -14,7 +14,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.services import utc_now
-from cdc_assets.operate.unsent import Unsent
+from cdc_assets.operate.unsent import UnsentAlerts
 from cdc_assets.operate.webhook import formed, post
 from cdc_assets.orchestration.keys import is_of, named, table_key
 from cdc_assets.orchestration.mount import mount_of
@@ -55,7 +55,7 @@ def alert_sensor(config: ReplicationConfig, loaded: Registry) -> dg.SensorDefini
         try:
             post(config.alerts.webhook.reveal(), formed(alert, config.alerts))
         except CdcError as problem:
-            Unsent.beside(config.registry).keep(run.run_id, alert, utc_now())
+            UnsentAlerts.beside(config.registry).keep(run.run_id, alert, utc_now())
             context.log.warning(f"Run {run.run_id} failed; `watch` posts it later: {problem}")
 
     return alerts

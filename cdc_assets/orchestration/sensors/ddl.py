@@ -8,7 +8,7 @@ from typing import Final
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.operate.ddl import DdlReading, Followed, TableStatement, follow
+from cdc_assets.operate.ddl import DdlProgress, DdlReading, TableStatement, follow
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.orchestration.keys import named, table_key
@@ -28,7 +28,7 @@ def ddl_sensor(
 
     @skipping_when_unreachable
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        followed = Followed.of(context.cursor)
+        followed = DdlProgress.of(context.cursor)
         told = follow(services, entries, followed)
         return dg.SensorResult(
             asset_events=[observation(config, each) for each in told.statements],

@@ -22,10 +22,10 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError, TransientError, UnreachableError, message_of
 from cdc_assets.operate.alerts import AlertBook, News, SentAlerts, tell
 from cdc_assets.operate.discovery import replicated
-from cdc_assets.operate.findings import ALL, THE_LOOK, Checked, MonitoredState, of_problem
+from cdc_assets.operate.findings import ALL, THE_LOOK, CheckOutcome, MonitoredState, of_problem
 from cdc_assets.operate.numbers import read_numbers
 from cdc_assets.operate.services import Clock, Services, utc_now
-from cdc_assets.operate.unsent import Resent, Unsent
+from cdc_assets.operate.unsent import ResendResult, UnsentAlerts
 from cdc_assets.operate.webhook import beat
 from cdc_assets.orchestration.keys import CHECK_MATCHES, CHECK_OFFSETS, named, table_key
 from cdc_assets.registry import Registry, TableEntry
@@ -75,7 +75,7 @@ class _Watch:
         self._clock = clock
         self._services = Services(config, clock)
         self._book = AlertBook.beside(config.registry)
-        self._unsent = Unsent.beside(config.registry)
+        self._unsent = UnsentAlerts.beside(config.registry)
         self._looking: _Looking | None = None
 
     def tick(self, context: dg.SensorEvaluationContext) -> dg.SensorResult:
@@ -108,14 +108,14 @@ class _Watch:
         self._looking = None
         return found
 
-    def _runs(self, told: SentAlerts) -> Resent:
+    def _runs(self, told: SentAlerts) -> ResendResult:
         """Posts failed runs that were not accepted before; the news of tables comes first."""
         if not told.is_heard:
-            return Resent()
+            return ResendResult()
         try:
             return self._unsent.send(self._config.alerts, self._clock())
         except CdcError as problem:  # what is kept is posted once its place is there again
-            return Resent(problem=str(problem))
+            return ResendResult(problem=str(problem))
 
 
 class _Looking:
@@ -149,7 +149,7 @@ def _taken(services: Services, instance: dg.DagsterInstance) -> MonitoredState:
 
 def _checked(
     config: ReplicationConfig, entries: Sequence[TableEntry], instance: dg.DagsterInstance
-) -> tuple[Checked, ...]:
+) -> tuple[CheckOutcome, ...]:
     """Returns the last outcomes of the checks that have an alert; none of one never evaluated.
 
     Runs and the sensor `replication_slo` have evaluated them; nothing is judged here. An evaluation
@@ -161,7 +161,7 @@ def _checked(
         for check, kind in _KINDS.items()
     }
     return tuple(
-        Checked(kind, entry.table, is_red, words)
+        CheckOutcome(kind, entry.table, is_red, words)
         for key, (is_red, words) in _newest(instance, list(keys))
         for entry, kind in [keys[key]]
     )
@@ -222,7 +222,7 @@ def _judges_nothing(*_: object) -> bool:
 
 
 def _said(
-    told: SentAlerts, runs: Resent, problems: list[str], looked: MonitoredState | Exception
+    told: SentAlerts, runs: ResendResult, problems: list[str], looked: MonitoredState | Exception
 ) -> str:
     sent = [f"run {each}" for each in runs.names]
     sent += [f"{each.id} {each.change}" for each in told.sent]

@@ -26,7 +26,7 @@ from cdc_assets.formats.order import NUMBERS
 Value = TypeVar("Value")
 
 
-class Before(NamedTuple):
+class PartitionState(NamedTuple):
     """The state of a partition before one of its records.
 
     Attributes:
@@ -42,7 +42,7 @@ class Before(NamedTuple):
     is_overtaken: Expression
 
 
-class KnownBefore:
+class PriorFacts:
     """Facts from before the batch, by partition, as columns of a record.
 
     They are in arrays, which generated code gets by reference: they differ between batches, and
@@ -64,7 +64,7 @@ class KnownBefore:
         self.highest = self._commits(seen.highest)
         self.newest = self._numbers(seen.newest_ms)
 
-    def contradiction(self, before: Before) -> Expression:
+    def contradiction(self, before: PartitionState) -> Expression:
         """Returns whether a record is a witness against this: see `cdc_assets.changes.restarts`."""
         found = self._is_own(before)
         seen = self._seen
@@ -77,21 +77,21 @@ class KnownBefore:
             above.isNotNull() & is_low & (F.col("told_ms") > latest + CLOCK_MS)
         )
 
-    def against(self, before: Before) -> Expression:
+    def against(self, before: PartitionState) -> Expression:
         """Returns the commit and the time that a witness contradicts."""
         above, latest = self._of_all(before.highest, before.newest)
         own = F.struct(before.highest.alias("before"), before.newest.alias("before_ms"))
         all_of_it = F.struct(above.alias("before"), latest.alias("before_ms"))
         return F.when(self._is_own(before), own).otherwise(all_of_it)
 
-    def _is_own(self, before: Before) -> Expression:
+    def _is_own(self, before: PartitionState) -> Expression:
         """Returns whether a record contradicts its own partition."""
         if not self._seen.keys_stay:
             return F.lit(False)
         later = F.col("told_ms") > before.newest + self._seen.apart_ms
         return _or_false(before.highest.isNotNull() & self._is_low(before) & later)
 
-    def _is_low(self, before: Before) -> Expression:
+    def _is_low(self, before: PartitionState) -> Expression:
         floats = before.is_overtaken | _or_false(self.commit < before.truncated)
         in_order = _or_false(F.col("may_witness") & (self.commit < before.highest))
         return F.when(F.col("floats"), floats).otherwise(in_order)
@@ -139,7 +139,7 @@ class KnownBefore:
         return F.struct(*(F.lit(number).cast("bigint").alias(name) for name, number in named))
 
 
-def in_order(placed: DataFrame, known: KnownBefore) -> DataFrame:
+def in_order(placed: DataFrame, known: PriorFacts) -> DataFrame:
     """Finds, by partition, the first witness, and where an accepted restart begins.
 
     Args:
@@ -159,7 +159,7 @@ def in_order(placed: DataFrame, known: KnownBefore) -> DataFrame:
     is_low = _or_false(known.commit < F.col("highest"))
     counted = ranked.withColumn("counted", F.when(~is_low, F.col("told_ms")))
     timed = counted.withColumn("newest", F.greatest(known.newest, F.max("counted").over(before)))
-    before_it = Before(*map(F.col, Before._fields))
+    before_it = PartitionState(*map(F.col, PartitionState._fields))
     seen = F.struct(
         "offset",
         known.against(before_it).alias("against"),

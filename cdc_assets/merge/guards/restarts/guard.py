@@ -13,7 +13,7 @@ from cdc_assets.merge.fold.context import Pass, PlannedBatch
 from cdc_assets.merge.guards.guard import Guard, Refold, Setting
 from cdc_assets.merge.guards.restarts.overtaken import looked_at
 from cdc_assets.merge.guards.restarts.watch import RestartWatch
-from cdc_assets.merge.intake.observe import Watched
+from cdc_assets.merge.intake.observe import OptionalFigures
 
 
 class RestartedSource(Guard):
@@ -25,7 +25,7 @@ class RestartedSource(Guard):
         super().__init__(setting)
         self._watch = RestartWatch.of(setting.batch.plan)
 
-    def watch(self, batch: PlannedBatch, watched: Watched) -> Watched:
+    def watch(self, batch: PlannedBatch, watched: OptionalFigures) -> OptionalFigures:
         """Has the pass tell whether a record contradicts what was merged before."""
         return replace(watched, before=self._watch.before()) if self._watch else watched
 

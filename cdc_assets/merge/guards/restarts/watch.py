@@ -32,7 +32,7 @@ from cdc_assets.changes.restarts import (
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.order import Epochs
 from cdc_assets.merge.fold.summary import Folded
-from cdc_assets.merge.guards.restarts.contradictions import KnownBefore, in_order, restart_of
+from cdc_assets.merge.guards.restarts.contradictions import PriorFacts, in_order, restart_of
 from cdc_assets.merge.intake.observe import BatchFigures
 from cdc_assets.merge.plan.plan import BatchPlan
 
@@ -178,8 +178,8 @@ class RestartWatch:
         }
         return begins, witnesses
 
-    def _known(self, pending: Mapping[int, Restart]) -> KnownBefore:
-        return KnownBefore(self._plan.partitions, self._plan.layout.scheme, self._seen, pending)
+    def _known(self, pending: Mapping[int, Restart]) -> PriorFacts:
+        return PriorFacts(self._plan.partitions, self._plan.layout.scheme, self._seen, pending)
 
     def carried(self, figures: BatchFigures, folded: Folded) -> str:
         """Returns the numbering that the batch's publish records."""
