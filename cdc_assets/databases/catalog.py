@@ -115,7 +115,7 @@ class SourceTable(Protocol):
         """Returns whether its changes come under its partitions' names."""
         ...
 
-    def require_told(self, key: tuple[str, ...], where: str) -> None:
+    def require_key_logged(self, key: tuple[str, ...], where: str) -> None:
         """Refuses a table whose events do not identify their row, or do not contain all of it.
 
         Raises:

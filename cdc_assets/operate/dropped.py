@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import total_length
 from cdc_assets.errors import UnreachableError
-from cdc_assets.operate.beside import tables_beside
+from cdc_assets.operate.own_tables import own_tables
 from cdc_assets.operate.schema_drift import BY_CATALOG, Drift
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.survey import Survey, TableSurvey
@@ -136,7 +136,7 @@ def _goes(services: Services, table: TableSurvey) -> bool:
 
 def _drop(services: Services, entry: TableEntry, state: TableState) -> str:
     """Drops its side and shadow tables first: another table of its name would use them."""
-    for name in dict.fromkeys(tables_beside(entry, state)):
+    for name in dict.fromkeys(own_tables(entry, state)):
         services.lake.drop(name)
     last = services.lake.drop(entry.target)
     return f"; its files stay, the last metadata is {last}" if last else ""

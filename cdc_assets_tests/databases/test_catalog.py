@@ -54,4 +54,4 @@ def test_tables_of_each_kind_answer_the_same_questions():
         assert table.unpublished(None) == {}
         assert not table.filters_rows(None)
         assert not table.sent_by_partition(None)
-        table.require_told(("id",), "table=x")
+        table.require_key_logged(("id",), "table=x")

@@ -108,7 +108,7 @@ def test_labels_come_back_as_they_were_declared(mariadb_dsn, database):
 def test_a_table_of_a_server_that_writes_whole_rows_is_told(mariadb_dsn, database):
     table = table_of(mariadb_dsn, database, "Orders")
     assert table.binlog.is_written
-    table.require_told(("id",), "table=x")
+    table.require_key_logged(("id",), "table=x")
 
 
 @pytest.mark.stack
@@ -119,14 +119,14 @@ def test_a_server_that_leaves_columns_out_is_refused(mariadb_dsn, database, serv
     finally:
         server.execute("SET GLOBAL binlog_row_image = FULL")
     with pytest.raises(TerminalError, match="binlog_row_image is minimal") as caught:
-        table.require_told(("id",), "table=x")
+        table.require_key_logged(("id",), "table=x")
     assert "binlog_row_image=FULL" in caught.value.remedy
 
 
 @pytest.mark.stack
 def test_a_system_versioned_table_is_refused(mariadb_dsn, database):
     with pytest.raises(TerminalError, match="system-versioned"):
-        table_of(mariadb_dsn, database, "versioned").require_told(("id",), "table=x")
+        table_of(mariadb_dsn, database, "versioned").require_key_logged(("id",), "table=x")
 
 
 @pytest.mark.stack
@@ -167,9 +167,9 @@ def test_a_server_whose_certificate_nobody_knows_is_refused(mariadb_dsn):
 def test_a_binlog_without_whole_rows_is_refused(settings, words):
     table = MysqlTable((MysqlColumn("id", "int"),), ("id",), binlog=settings)
     with pytest.raises(TerminalError, match=words):
-        table.require_told(("id",), "table=x")
+        table.require_key_logged(("id",), "table=x")
     elsewhere = replace(table, binlog=replace(settings, is_written=False))
-    elsewhere.require_told(("id",), "table=x")
+    elsewhere.require_key_logged(("id",), "table=x")
 
 
 @pytest.mark.unit

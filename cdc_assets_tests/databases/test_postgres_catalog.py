@@ -97,12 +97,12 @@ def including(postgres_dsn):
 @pytest.mark.stack
 def test_included_columns_of_an_index_are_no_part_of_its_key(including):
     assert including["primary_key"].primary_key == ("id",)
-    including["primary_key"].require_told(("id",), "here")
+    including["primary_key"].require_key_logged(("id",), "here")
     with pytest.raises(TerminalError, match="primary key is deferrable"):
-        including["deferrable"].require_told(("id",), "here")
+        including["deferrable"].require_key_logged(("id",), "here")
     assert including["by_index"].identity_key == ("email",)
     with pytest.raises(TerminalError, match=r"an index of \(email\), not of its key"):
-        including["by_index"].require_told(("id",), "here")
+        including["by_index"].require_key_logged(("id",), "here")
 
 
 @pytest.mark.stack
@@ -378,14 +378,14 @@ def test_partitions_decide_which_old_row_is_logged(partitioned):
         "CREATE UNIQUE INDEX codes ON high (code)",
     )
     assert found.row_identities == (RowIdentity(ReplicaIdentity.DEFAULT),)
-    found.require_told(("id",), "here")
+    found.require_key_logged(("id",), "here")
     found = partitioned("ALTER TABLE high REPLICA IDENTITY USING INDEX codes")
     kinds = {RowIdentity(ReplicaIdentity.DEFAULT), RowIdentity(ReplicaIdentity.INDEX, ("code",))}
     assert set(found.row_identities) == kinds
     with pytest.raises(TerminalError, match=r"a partition's .* index of \(code\)") as caught:
-        found.require_told(("id",), "here")
+        found.require_key_logged(("id",), "here")
     assert "each partition" in caught.value.remedy
-    found.require_told(("code",), "here")
+    found.require_key_logged(("code",), "here")
 
 
 @pytest.mark.stack

@@ -170,7 +170,7 @@ class MysqlTable:
         """Returns whether they are the primary key."""
         return {*key} == {*self.primary_key}
 
-    def require_told(self, key: tuple[str, ...], where: str) -> None:
+    def require_key_logged(self, key: tuple[str, ...], where: str) -> None:
         """Refuses a table whose events do not hold whole rows, not what they say, or no order.
 
         Args:

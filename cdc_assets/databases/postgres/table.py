@@ -201,7 +201,7 @@ class PostgresTable:
         indexes = [{*each.key} for each in self.row_identities]
         return {*key} == {*self.primary_key} or (bool(key) and all(i == {*key} for i in indexes))
 
-    def require_told(self, key: tuple[str, ...], where: str) -> None:
+    def require_key_logged(self, key: tuple[str, ...], where: str) -> None:
         """Refuses a table whose events do not identify their row.
 
         Raises:

@@ -106,7 +106,7 @@ class TypeSource:
         layout = Layout(samples.dialect, is_keyed, split, self._scheme(samples), form, database)
         require_told(entry, self._format.refuses(layout, schema.key))
         if table is not None:
-            table.require_told(schema.key, f"table={entry.table} topic={entry.topic}")
+            table.require_key_logged(schema.key, f"table={entry.table} topic={entry.topic}")
         if not schema.key and self._source.mode_of(entry.table) is Mode.MIRROR:
             require_countable(self._source, entry, layout)
         named = apart(self._numbered(entry, schema), self._source.overrides(entry.table).renames)

@@ -230,7 +230,7 @@ def _refused_table(known: KnownTable) -> Iterable[Obstacle]:
     if known.binlog_fault is not None:
         return
     try:
-        known.found.require_told(known.key, str(known.at))
+        known.found.require_key_logged(known.key, str(known.at))
     except TerminalError as error:
         yield Obstacle(error.what, words={"remedy": error.remedy})
 

@@ -23,7 +23,7 @@ from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.desired import Directive, DirectiveNote, Removal
 from cdc_assets.errors import CdcError, TerminalError
-from cdc_assets.operate.beside import tables_beside
+from cdc_assets.operate.own_tables import own_tables
 from cdc_assets.operate.services import Services
 from cdc_assets.operations.operation import Progress
 from cdc_assets.operations.session import TableSession
@@ -65,7 +65,7 @@ def remains(services: Services, entry: TableEntry) -> Remains:
     from cdc_assets.lake.quarantined import QuarantineLake
 
     state = services.lake.state(entry.target, entry.shard_value)
-    names = (*tables_beside(entry, state), *([entry.target] if state is not None else []))
+    names = (*own_tables(entry, state), *([entry.target] if state is not None else []))
     there = tuple(each for each in dict.fromkeys(names) if services.lake.exists(each))
     lake = QuarantineLake(services.config)
     _, count = lake.quarantined(entry.table.source, entry.table.qualified, 0)

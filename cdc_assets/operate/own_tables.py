@@ -1,7 +1,7 @@
-"""Names the lake tables that belong to another one: side tables and shadow tables.
+"""Names the lake tables that belong to a replicated one: side tables and shadow tables.
 
-A table that takes its name later would take them for its own, so they go with it, and before it: as
-long as it is there, it says which they are.
+A later table of the same name would take these tables for its own. So they are dropped with their
+table, and before it: as long as the table exists, its newest publish names them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from cdc_assets.lake import TableState
 
 
-def tables_beside(entry: TableEntry, state: TableState | None) -> Iterator[LakeName]:
-    """Yields the tables of its rebuilds, and what is remembered; each may exist or not.
+def own_tables(entry: TableEntry, state: TableState | None) -> Iterator[LakeName]:
+    """Yields the names of a table's shadow tables and side tables; each may exist or not.
 
-    A rebuild leaves the table another side table than the default one, which then belongs to
-    nobody.
+    After a rebuild the table has another side table than the default one, which is left over.
     """
     from cdc_assets.lake.side import side_name, side_of
 
