@@ -30,6 +30,10 @@ USAGE: Final = 2
 
 MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
     "assess": ("cdc_assets.assessing", "Whether tables can be replicated exactly: YES, NO."),
+    "consistent": (
+        "cdc_assets.operate.consistent_command",
+        "All tables of a source as of one commit: list, sql.",
+    ),
     "jars": (
         "cdc_assets.operate.jars_command",
         "The jars and settings that a Spark server of your own needs.",

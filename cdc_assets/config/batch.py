@@ -1,13 +1,18 @@
-"""Configures the bounds of a batch (size, wait for a transaction, bad records), and the SLO."""
+"""Configures the bounds of a batch (size, waiting, bad records), cuts, and the SLO."""
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from datetime import timedelta
+from typing import Final, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from cdc_assets.changes.slo import SloTarget
-from cdc_assets.config.strict import Strict
+from cdc_assets.config.strict import Strict, refuse
+
+_DURATION: Final = re.compile(r"(?P<number>[1-9][0-9]{0,6})(?P<unit>[smhd])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 class BatchConfig(Strict):
@@ -33,6 +38,45 @@ class TransactionsConfig(Strict):
 
     wait_minutes: float = Field(default=15, gt=0, le=7 * 24 * 60)
     then: Literal["stop", "publish"] = "stop"
+
+
+class ConsistentConfig(Strict):
+    """Cuts: states of all tables of a source as of one of its commits.
+
+    Attributes:
+        every: the shortest time between two cuts: ``30s``, ``1m``, ``2h``, ``1d``.
+        keep: how long a cut can be read.
+        without_stopped: whether a cut leaves out tables that are paused or fail; otherwise it waits
+            for them.
+    """
+
+    every: str = "1m"
+    keep: str = "1d"
+    without_stopped: bool = False
+
+    @field_validator("every", "keep")
+    @classmethod
+    def _is_duration(cls, text: str) -> str:
+        if _DURATION.fullmatch(text) is None:
+            what = f"{text!r} is not a duration"
+            raise refuse(what, "write 30s, 1m, 2h or 1d, for example")
+        return text
+
+    @property
+    def interval(self) -> timedelta:
+        """``every`` as a duration."""
+        return _duration(self.every)
+
+    @property
+    def kept(self) -> timedelta:
+        """``keep`` as a duration."""
+        return _duration(self.keep)
+
+
+def _duration(text: str) -> timedelta:
+    found = _DURATION.fullmatch(text)
+    number, unit = (found["number"], found["unit"]) if found else ("1", "m")
+    return timedelta(**{_UNITS[unit]: int(number)})
 
 
 class QuarantineConfig(Strict):

@@ -16,7 +16,13 @@ from pydantic import Field, field_validator, model_validator
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.names import LakeName, Shard, TableName, stored_lake_name, stored_value
 from cdc_assets.config.assess import SourceAssessConfig
-from cdc_assets.config.batch import BatchConfig, QuarantineConfig, SloConfig, TransactionsConfig
+from cdc_assets.config.batch import (
+    BatchConfig,
+    ConsistentConfig,
+    QuarantineConfig,
+    SloConfig,
+    TransactionsConfig,
+)
 from cdc_assets.config.column import column_type
 from cdc_assets.config.connector import ConnectorConfig
 from cdc_assets.config.database import ConnectConfig, DatabaseConfig
@@ -147,6 +153,7 @@ class SourceConfig(Strict):
     connector: ConnectorConfig = ConnectorConfig()
     batch: BatchConfig = BatchConfig()
     transactions: TransactionsConfig = TransactionsConfig()
+    consistent: ConsistentConfig | None = None
     maintenance: MaintenanceConfig = MaintenanceConfig()
     verify: VerifyConfig = VerifyConfig()
     resnapshot: ResnapshotConfig = ResnapshotConfig()

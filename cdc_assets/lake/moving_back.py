@@ -1,4 +1,6 @@
-"""Moves ``main`` to a snapshot that it is no ancestor of: one commit, based on the last look.
+"""Moves ``main`` to a snapshot that it is no ancestor of, and tags of several tables at once.
+
+Moving ``main`` is one commit, based on the last look:
 
 1. The snapshot that ``main`` leaves gets a tag, which keeps it from expiring.
 2. ``main`` is set to the other snapshot. Nothing is written: rows, deletion vectors and the
@@ -19,7 +21,7 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pyiceberg.catalog import Catalog
@@ -31,7 +33,13 @@ from sqlalchemy.orm import Session
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.errors import TerminalError
-from cdc_assets.lake.references import conflict, drop_refs, moves_branches, set_main
+from cdc_assets.lake.references import (
+    conflict,
+    drop_refs,
+    moves_branches,
+    set_main,
+    tag_tables,
+)
 
 Document = dict[str, Any]
 """The content of a metadata file."""
@@ -60,7 +68,7 @@ def move_back(table: Table, to: int, tag: str, own: Iterable[str]) -> None:
         set_main(table, to, tag, own)
         return
     document = _read(table)
-    _swap(table, moved_back(document, to, tag, tuple(own), _now(document)))
+    _swap([(table, moved_back(document, to, tag, tuple(own), _now(document)))])
 
 
 def drop_tags(table: Table, names: Iterable[str]) -> None:
@@ -70,7 +78,39 @@ def drop_tags(table: Table, names: Iterable[str]) -> None:
         return
     document, gone = _read(table), set(names)
     refs = {name: ref for name, ref in document["refs"].items() if name not in gone}
-    _swap(table, document | {"refs": refs})
+    _swap([(table, document | {"refs": refs})])
+
+
+def set_tag(tables: Sequence[tuple[Table, int]], tag: str) -> bool:
+    """Sets a tag on a snapshot of each table, wherever it was.
+
+    Args:
+        tables: of one catalog, each as it was looked at, with the snapshot.
+        tag: the tag's name.
+
+    Returns:
+        Whether one commit did so for all; otherwise one table was changed after the other.
+
+    Raises:
+        ConflictError: for a catalog in a database, if one of the tables has changed since the look.
+    """
+    moved = [(table, to) for table, to in tables if _tagged(table, tag) != to]
+    if not moved:
+        return True
+    if moves_branches(moved[0][0].catalog):
+        return tag_tables(moved, tag)
+    _swap([(table, tagged_as(_read(table), tag, to)) for table, to in moved])
+    return True
+
+
+def _tagged(table: Table, tag: str) -> int | None:
+    ref = table.metadata.refs.get(tag)
+    return ref.snapshot_id if ref else None
+
+
+def tagged_as(document: Document, tag: str, to: int) -> Document:
+    """Returns a metadata file's content with a tag on a snapshot, and no other change."""
+    return document | {"refs": document["refs"] | {tag: {"snapshot-id": to, "type": "tag"}}}
 
 
 def can_move_back(catalog: Catalog) -> bool:
@@ -133,22 +173,34 @@ def _now(document: Document) -> int:
     return max(round(time.time() * 1000), document["last-updated-ms"])
 
 
-def _swap(table: Table, document: Document) -> None:
-    """Writes the next metadata file, and commits it if the catalog still names the read one."""
-    was_at = table.metadata_location
-    at = table.location_provider().new_metadata_location(next_file(was_at))
-    content = json.dumps(after(document, was_at, _now(document)), separators=(",", ":"))
+def _swap(changed: Sequence[tuple[Table, Document]]) -> None:
+    """Writes the next metadata file of each table, and commits all if all were still the read ones.
+
+    A file that is written and not committed is an orphan, which upkeep removes.
+    """
+    at = [(table, _written(table, document)) for table, document in changed]
+    catalog = changed[0][0].catalog
+    if not isinstance(catalog, SqlCatalog):  # pragma: no cover - they were read from one
+        raise conflict(LakeName(*changed[0][0].name()))
+    with Session(catalog.engine) as session:
+        for table, new in at:
+            if not _is_swapped(session, catalog, table, new):
+                session.rollback()
+                raise conflict(LakeName(*table.name()))
+        session.commit()
+
+
+def _written(table: Table, document: Document) -> str:
+    at = table.location_provider().new_metadata_location(next_file(table.metadata_location))
+    content = after(document, table.metadata_location, _now(document))
     with table.io.new_output(at).create() as file:
-        file.write(content.encode())
-    if not _is_swapped(table, was_at, at):
-        raise conflict(LakeName(*table.name()))
+        file.write(json.dumps(content, separators=(",", ":")).encode())
+    return at
 
 
-def _is_swapped(table: Table, was_at: str, at: str) -> bool:
-    catalog, row = table.catalog, IcebergTables
+def _is_swapped(session: Session, catalog: SqlCatalog, table: Table, at: str) -> bool:
+    row, was_at = IcebergTables, table.metadata_location
     namespace, name = table.name()
-    if not isinstance(catalog, SqlCatalog):  # pragma: no cover - it was read from one
-        return False
     mine = (
         row.catalog_name == catalog.name,
         row.table_namespace == namespace,
@@ -156,9 +208,5 @@ def _is_swapped(table: Table, was_at: str, at: str) -> bool:
         row.metadata_location == was_at,
     )
     changed = update(row).where(*mine)
-    with Session(catalog.engine) as session:
-        done = session.execute(
-            changed.values(metadata_location=at, previous_metadata_location=was_at)
-        )
-        session.commit()
-        return getattr(done, "rowcount", 0) == 1
+    done = session.execute(changed.values(metadata_location=at, previous_metadata_location=was_at))
+    return getattr(done, "rowcount", 0) == 1

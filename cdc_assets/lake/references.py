@@ -11,7 +11,7 @@ write everything in format version 3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from pyiceberg.catalog import Catalog
@@ -91,6 +91,21 @@ def drop_refs(table: Table, names: Iterable[str]) -> Table:
         ConflictError: if the table is another one.
     """
     return _committed(table, (), tuple(_gone(names)))
+
+
+def tag_tables(tables: Sequence[tuple[Table, int]], tag: str) -> bool:
+    """Sets a tag on a snapshot of each table; returns whether one request did so for all.
+
+    One request for several tables is optional for a catalog. Its atomicity cannot be seen from
+    here: `docs/consistent.md` says which catalogs have been tried.
+    """
+    for table, to in tables:
+        _committed(table, (), (_set_tag(tag, to),))
+    return len(tables) == 1
+
+
+def _set_tag(tag: str, to: int) -> SetSnapshotRefUpdate:
+    return SetSnapshotRefUpdate.model_validate({"ref-name": tag, "type": "tag", "snapshot-id": to})
 
 
 def conflict(name: LakeName) -> ConflictError:

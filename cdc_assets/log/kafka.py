@@ -17,6 +17,7 @@ from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImp
 from cdc_assets.changes.offsets import Coordinate, OffsetRange, OffsetVector
 from cdc_assets.changes.retention import TopicRetention
 from cdc_assets.log.admin import Admin
+from cdc_assets.log.common_cut import CutFinder
 from cdc_assets.log.errors import of_partition
 from cdc_assets.log.hours import HourWindow, WindowOffsets, boundaries, cut
 from cdc_assets.log.kinds import TopicKind, kind_of_topic
@@ -311,6 +312,13 @@ class KafkaLog:
     ) -> TransactionLog:
         """Returns a reader for ending a batch between transactions; see `TransactionLog`."""
         return TransactionLog(self._reader(), topics, collection, marks)
+
+    def cut_finder(self, topic: str, marks: Marks, patience: timedelta) -> CutFinder:
+        """Returns a finder of cuts that tables of one source share; see `CutFinder`."""
+        return CutFinder(self._reader(), topic, marks, self._stable_ends, patience)
+
+    def _stable_ends(self, topics: Iterable[str]) -> dict[str, OffsetVector]:
+        return {topic: marks.end for topic, marks in self.watermarks(topics).items()}
 
     def _reader(self) -> Reader:
         return Reader(self._conf(), self._timeout, self._largest)

@@ -54,11 +54,13 @@ class EndMark:
         ids: all ids that identify the transaction.
         counts: number of changes of each table.
         commit_lsn: the transaction's commit LSN; None if it is not PostgreSQL's.
+        committed_at: when the source committed it, aware; None if the record does not say.
     """
 
     ids: frozenset[str]
     counts: tuple[tuple[str, int], ...]
     commit_lsn: int | None = None
+    committed_at: datetime | None = None
 
     def count(self, collection: str) -> int | None:
         """Returns the changes of ``schema.table``, also if named ``database.schema.table``."""

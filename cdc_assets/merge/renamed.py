@@ -103,7 +103,7 @@ class Renames:
         connections = connections or Connections.of(config)
         self._lake = QuarantineLake(config)
         self._log, self._histories = connections.log, connections.histories
-        self._planner = Planner(config, self._lake, self._log, clock)
+        self._planner = Planner(config, replace(connections, lake=self._lake), clock)
         self._replicator = Replicator(config, spark, clock=clock, connections=connections)
 
     # ── whose rows they are ──────────────────────────────────────────────────────────────

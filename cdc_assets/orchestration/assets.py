@@ -12,7 +12,7 @@ complete the lineage: database table → Kafka topic → Iceberg table.
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -22,6 +22,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.log.hours import HOURS_START, KEY_FORMAT
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.checks import check_specs
+from cdc_assets.orchestration.cuts import consistent_spec
 from cdc_assets.orchestration.failing import RETRY_POLICY
 from cdc_assets.orchestration.keys import (
     REPLICATED,
@@ -125,7 +126,7 @@ def _description(entry: TableEntry, slo: str) -> str:
 
 
 def external_specs(
-    config: ReplicationConfig, entries: Iterable[TableEntry]
+    config: ReplicationConfig, entries: Sequence[TableEntry]
 ) -> Iterator[dg.AssetSpec]:
     """Yields the tables in their databases, and their topics, each of which may hold several."""
     by_topic: dict[str, list[TableEntry]] = defaultdict(list)
@@ -134,6 +135,10 @@ def external_specs(
         yield database_spec(config, entry)
     for mine in by_topic.values():
         yield topic_spec(config, mine)
+    for name, source in config.sources.items():
+        if source.consistent is not None:
+            tables = (each for each in entries if each.table.source == name)
+            yield consistent_spec(config, name, tables)
 
 
 def database_spec(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -48,10 +49,10 @@ def scheduler_of(
 
     def make(is_side_by_side: bool) -> TableScheduler:
         from cdc_assets.merge.intake.witnesses import Witnesses
+        from cdc_assets.operate.cuts import Cuts
 
         stays = is_side_by_side and may_stay and context.run.tags.get(TAG_MODE) == TAIL
         stays = stays and config.runs.idle_seconds > 0
-        stay = _stay_conditions(context, config, clock) if stays else None
         nodes = context.op_execution_context.job_def.nodes
         steps = frozenset(context.run.step_keys_to_execute or (node.name for node in nodes))
         topics = {
@@ -59,10 +60,11 @@ def scheduler_of(
         }
         max_slots = config.spark.tables_at_once if is_side_by_side else 1
         # Shared by all slots: a table's next batch may use another slot.
-        witnesses = Witnesses(Deliveries(config))
+        witnesses, cuts = Witnesses(Deliveries(config)), Cuts(config) or None
+        stay = replace(_stay_conditions(context, config, clock), cuts=cuts) if stays else None
 
         def new_slot() -> WorkerSlot:
-            return WorkerSlot(config, spark.new_session, witnesses)
+            return WorkerSlot(config, spark.new_session, witnesses, cuts)
 
         return TableScheduler(topics, new_slot, max_slots, stay)
 

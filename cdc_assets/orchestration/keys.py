@@ -64,6 +64,7 @@ REPLAY: Final = "replay"
 MAINTENANCE: Final = "maintenance"
 HOUSEKEEPING: Final = "housekeeping"
 VERIFY: Final = "verify"
+CONSISTENT: Final = "consistent"
 
 REPLICATED: Final = ("cdc/replicated", "true")
 """The tag of each replicated table's asset, by which `when_changed` knows it."""
@@ -114,6 +115,11 @@ def default_key(table: TableName) -> dg.AssetKey:
 def maintenance_key(config: ReplicationConfig, target: LakeName) -> dg.AssetKey:
     """Returns the asset key of a lake table's upkeep."""
     return _beside(config, MAINTENANCE, target.namespace, target.name)
+
+
+def consistent_key(config: ReplicationConfig, source: str) -> dg.AssetKey:
+    """Returns the key of the asset that stands for the cuts of a source."""
+    return _beside(config, CONSISTENT, stored_parts(TableName(source, "", ""))[0])
 
 
 def maintenance_op(config: ReplicationConfig, target: LakeName) -> str:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from cdc_assets.merge.attempt import Connections
     from cdc_assets.merge.intake.shared_reading import SharedReadings
     from cdc_assets.merge.intake.witnesses import Witnesses
+    from cdc_assets.operate.cuts import Cuts
 
 Ends = Mapping[str, OffsetVector]
 """The topics' ends, by topic."""
@@ -71,6 +72,7 @@ class WorkerSlot:
         config: the configuration.
         new_session: opens a session.
         witnesses: the witnesses by which the run's batches prove completeness; None for none.
+        cuts: the cuts of sources that the run's batches take; None for none.
     """
 
     def __init__(
@@ -78,8 +80,10 @@ class WorkerSlot:
         config: ReplicationConfig,
         new_session: Callable[[], SparkSession],
         witnesses: Witnesses | None = None,
+        cuts: Cuts | None = None,
     ) -> None:
         self._witnesses = witnesses
+        self.cuts = cuts
         self._new_session = new_session
         self._session: SparkSession | None = None
         self.services = Services(config)
@@ -97,7 +101,7 @@ class WorkerSlot:
         from cdc_assets.merge.attempt import Connections
 
         log = self.services.log
-        return Connections(log, self.services.lake, Histories(log), self._witnesses)
+        return Connections(log, self.services.lake, Histories(log), self._witnesses, self.cuts)
 
     @cached_property
     def replicator(self) -> Replicator:
@@ -175,11 +179,13 @@ class StayConditions:
         read_ends: returns the ends of topics.
         must_end: returns whether the run has to end for another run's sake, or because its hour is
             over.
+        cuts: the cuts of sources that the run's batches take; None for none.
     """
 
     runs: RunsConfig
     read_ends: ReadEnds
     must_end: Callable[[], bool]
+    cuts: Cuts | None = None
 
 
 class TableScheduler:
@@ -222,6 +228,11 @@ class TableScheduler:
     def stays(self) -> bool:
         """Whether tables may be idle in this run."""
         return self._stay is not None and not self._over.is_set()
+
+    def is_awaited(self, entry: TableEntry, committed: OffsetVector) -> bool:
+        """Returns whether a cut waits for a table, which must reach the cut's boundary."""
+        cuts = self._stay.cuts if self._stay else None
+        return cuts is not None and cuts.of(entry, committed) is not None
 
     @property
     def is_over(self) -> bool:

@@ -8,6 +8,7 @@ their own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from cdc_assets.changes.json_text import mapping, natural, read_json
@@ -15,6 +16,8 @@ from cdc_assets.log.marks import EndMark, LogRecord, Transaction
 from cdc_assets.log.values import RawRecord
 
 _POSTGRES: Final = "postgresql"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_MS: Final = (datetime(9000, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
 
 
 def mark_of(event: Mapping[str, Any], raw: RawRecord, *, only_partition: bool) -> LogRecord:
@@ -47,7 +50,13 @@ def ended_of(event: Mapping[str, Any]) -> EndMark | None:
         return None
     id_ = str(id_)
     numbers = tuple(_counts(listed)) if isinstance(listed, list) else ()
-    return EndMark(frozenset({id_, _without_lsn(id_)}), numbers, _commit_lsn(id_))
+    ids = frozenset({id_, _without_lsn(id_)})
+    return EndMark(ids, numbers, _commit_lsn(id_), _committed_at(event.get("ts_ms")))
+
+
+def _committed_at(millis: object) -> datetime | None:
+    known = natural(millis)
+    return _EPOCH + timedelta(milliseconds=known) if known and known < _LAST_MS else None
 
 
 def _counts(listed: list[Any]) -> Iterator[tuple[str, int]]:

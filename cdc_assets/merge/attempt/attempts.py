@@ -71,8 +71,7 @@ class Attempts:
         clock: Callable[[], datetime],
         require_existing: Callable[[TableState], None] | None = None,
     ) -> None:
-        of = connections.lake, connections.log, clock, connections.witnesses
-        self.planner = Planner(config, *of, require_existing)
+        self.planner = Planner(config, connections, clock, require_existing)
         self._session = PreparedSession(spark)
         self._findings = Findings()
         self.means = means = AttemptContext(config, connections, self.planner, self._session, clock)

@@ -49,6 +49,7 @@ class NeedsReader:
         lake: for reading its state.
         limits: the thresholds that decide.
         clock: wall clock.
+        in_cuts: returns the snapshots of a lake table that kept cuts name.
     """
 
     def __init__(
@@ -57,7 +58,9 @@ class NeedsReader:
         lake: Lake,
         limits: Thresholds,
         clock: Callable[[], datetime],
+        in_cuts: Callable[[LakeName], tuple[int, ...]],
     ) -> None:
+        self._in_cuts = in_cuts
         self._entries, self._lake, self._limits, self._clock = entries, lake, limits, clock
 
     def tables(self) -> Iterator[UpkeepTable]:
@@ -79,10 +82,13 @@ class NeedsReader:
         return Needs(table.name, figures, tasks(figures, limits, now), gone, limits)
 
     def _named(self, table: UpkeepTable) -> tuple[int, ...]:
-        """Returns the snapshots of a side table that the publishes which are left name."""
+        """Returns the snapshots that are named elsewhere.
+
+        Those of a lake table by cuts, those of a side table by the publishes that are left.
+        """
         owner = table.owner
         if owner is None:
-            return ()
+            return self._in_cuts(table.name)
         marks = self._lake.side_marks(owner.target, owner.shard_value)
         mine = (each for each in marks if side_of(owner.stem, each) == table.name)
         return tuple(each.snapshot for each in mine if each.snapshot is not None)

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import Final, TypeVar, assert_never
 
@@ -22,6 +23,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.maintenance import MaintenanceConfig
 from cdc_assets.errors import CdcError, TransientError, UnreachableError
 from cdc_assets.lake import Lake
+from cdc_assets.lake.cuts import snapshots_in_cuts
 from cdc_assets.lake.place import TablePlace
 from cdc_assets.lake.pointers import Recent
 from cdc_assets.merge.plan.plan import OWN_BRANCH
@@ -78,7 +80,9 @@ class Upkeep:
         self._statements = UpkeepStatements(session, deadlines)
         self._is_silent = False  # a statement had no answer: the session may be lost
         self.said: MaintenanceConfig = source.upkeep(entries[0].table)
-        self._reader = NeedsReader(entries, lake, self.said.thresholds, clock)
+        cutting = {e.table.source for e in entries if config.source(e.table.source).consistent}
+        in_cuts = partial(snapshots_in_cuts, config, cutting)
+        self._reader = NeedsReader(entries, lake, self.said.thresholds, clock, in_cuts)
 
     def needs(self) -> list[Needs]:
         """Returns the needs of the lake table and of its side tables, as far as they exist.

@@ -29,6 +29,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import UnreachableError
 from cdc_assets.log.hours import HOUR, HourWindow, hour_of
+from cdc_assets.operate.cuts import Cuts
 from cdc_assets.operate.discovery import as_registered, replicated
 from cdc_assets.operate.dropped import DropNews, follow_drops
 from cdc_assets.operate.services import Clock, Services, utc_now
@@ -36,6 +37,7 @@ from cdc_assets.operate.slo import slo_target
 from cdc_assets.operate.states import held_words
 from cdc_assets.operate.survey import Survey, TableSurvey, survey
 from cdc_assets.orchestration.checks import CheckVerdict, drifts_of, verdicts
+from cdc_assets.orchestration.cuts import cut_event
 from cdc_assets.orchestration.keys import CHECK_OFFSETS, CHECKS, named, table_key
 from cdc_assets.orchestration.metadata import (
     Lag,
@@ -93,12 +95,14 @@ def slo_sensor(
     """Returns the sensor that evaluates the checks of all tables and closes past hours."""
     services = Services(config, clock)
     entries = replicated(config, loaded)
+    cuts = Cuts(config, services)
 
     @skipping_when_unreachable
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         memory = EventCursor.of(context.cursor)
         seen = survey(services, as_registered(services, entries)).answered()
         closed = [*_closed_hours(services, seen, memory), *_held(config, seen, memory)]
+        taken = [cut_event(config, source, cut) for source, cut in cuts.advance_all()]
         _note_states(services, seen)
         changed = {event.asset_key for event in closed}
         differing = drifts_of(services, seen)
@@ -117,7 +121,9 @@ def slo_sensor(
         memory.forget(left & changed)
         said += f"; {len(left)} of them are left to the next tick" if left else ""
         return dg.SensorResult(
-            asset_events=[*closed, *news, *evaluations], cursor=memory.to_cursor(), skip_reason=said
+            asset_events=[*closed, *taken, *news, *evaluations],
+            cursor=memory.to_cursor(),
+            skip_reason=said,
         )
 
     return dg.SensorDefinition(

@@ -24,6 +24,7 @@ from cdc_assets.operate.hours import hours_to_read
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.states import held_words
 from cdc_assets.operate.survey import TableSurvey
+from cdc_assets.orchestration.cuts import cut_event
 from cdc_assets.orchestration.metadata import Lag, Metadata, batch_metadata, lag_metadata
 from cdc_assets.orchestration.table_run.report import (
     Event,
@@ -210,11 +211,19 @@ class Drain:
                 self.record.wait(batch)
                 return
             report_batch(step, batch)
+            self._advance_cuts()
             yield batch
             if step.scheduler.is_stopped or step.directives.ends_turn:
                 return
             if until is not None and self._is_enough(batch.end, until):
                 return
+
+    def _advance_cuts(self) -> None:
+        """Adds or begins a cut of the table's source, if that is due after this batch."""
+        step, cuts = self.step, self.step.slot.cuts
+        for cut in cuts.advance(step.entry) if cuts else ():
+            event = cut_event(step.config, step.entry.table.source, cut)
+            step.context.instance.report_runless_asset_event(event)
 
     def _is_enough(self, committed: OffsetVector, until: OffsetVector) -> bool:
         if not committed.ranges_to(until):

@@ -312,6 +312,8 @@ class TurnByTurn:
             if hold is not None:
                 has_moved = hold.has_moved(ends) or step.services.clock() >= hold.stops_at
                 return runs.wait(1 if has_moved else 0, idle_seconds, pace)
+            if behind and step.scheduler.is_awaited(step.entry, progress.committed):
+                return 0.0
             return runs.wait(runs.many_changes if is_gone else self.unread, idle_seconds, pace)
 
         topics = {topic, *(hold.log_end if hold else ())}

@@ -3,7 +3,7 @@
 Planning changes nothing, neither in the lake nor in the log.
 """
 
-from cdc_assets.merge.intake.planning.cuts import Extent
+from cdc_assets.merge.intake.planning.cuts import Extent, TransactionTopics
 from cdc_assets.merge.intake.planning.pending import Pending, rest_of, spans
 from cdc_assets.merge.intake.planning.planner import Planner
 from cdc_assets.merge.intake.planning.topics import BEGIN, BEGIN_TOPIC, BEGIN_WHOLE, begin_of
@@ -15,6 +15,7 @@ __all__ = [
     "Extent",
     "Pending",
     "Planner",
+    "TransactionTopics",
     "begin_of",
     "rest_of",
     "spans",

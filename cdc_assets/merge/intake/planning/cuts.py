@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import partial, reduce
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, limited, total_length
 from cdc_assets.errors import TransientError
@@ -40,6 +40,7 @@ class Extent:
         shared: readings of the topic for other tables, to which the batch is cut.
         until: end of the batch at most, exclusive.
         most: smaller limit than the source's; None for the source's.
+        cut: a boundary that several tables share, not to be passed.
     """
 
     window: HourWindow | None = None
@@ -47,6 +48,14 @@ class Extent:
     shared: SharedReadings | None = None
     until: OffsetVector | None = None
     most: int | None = None
+    cut: OffsetVector | None = None
+
+    def before(self, cut: OffsetVector | None) -> Extent:
+        """Returns the extent that does not pass a boundary.
+
+        A batch that has to be longer for its own sake passes it: that cut is then given up.
+        """
+        return self if cut is None or self.limits > 1 else replace(self, cut=cut)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +121,8 @@ class Cuts:
             TransientError: if no batch was found although nothing has to be waited for.
         """
         in_hour = self._in_hour(entry, unread, extent)
-        within = in_hour if extent.until is None else _up_to(in_hour, extent.until)
+        ends = (each for each in (extent.until, extent.cut) if each is not None)
+        within = reduce(_up_to, ends, in_hour)
         if not total_length(within):
             return None
         transactions, patience = self._transactions.of(entry), self._patience(entry)
@@ -124,7 +134,7 @@ class Cuts:
         short = cut if limit is None else limited(cut, limit)
         may_limit = limit is not None and (total_length(in_hour) > limit or cut != within)
         taken = Cut(
-            ranges=tuple(each for each in short if each.length),
+            ranges=_filled(short),
             unread=unread,
             is_aligned=False,
             is_behind=total_length(within) < total_length(unread),
@@ -139,6 +149,8 @@ class Cuts:
             return aligned
         if not aligned.ranges:
             raise _without_batch(entry, short)
+        if extent.cut is not None:  # it is between transactions, too
+            aligned = replace(aligned, ranges=_filled(_up_to(aligned.ranges, extent.cut)))
         return replace(
             taken,
             ranges=aligned.ranges,
@@ -184,6 +196,10 @@ def _without_batch(entry: TableEntry, among: Ranges) -> TransientError:
 def _up_to(ranges: Ranges, end: OffsetVector) -> Ranges:
     """Cuts ranges at an end, exclusive; ranges may become empty."""
     return tuple(replace(r, end=max(r.start, min(r.end, end.get(r.partition)))) for r in ranges)
+
+
+def _filled(ranges: Ranges) -> Ranges:
+    return tuple(each for each in ranges if each.length)
 
 
 def _leaves_some(whole: Ranges, taken: Ranges) -> bool:

@@ -18,11 +18,11 @@ from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import ConflictError, TerminalError
 from cdc_assets.formats.format import Format
-from cdc_assets.lake import Lake, Published, TableState
+from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.carried import LastRecords
 from cdc_assets.log.hours import HourWindow
-from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.values import TopicIdentity, Watermarks
+from cdc_assets.merge.intake.connections import Connections
 from cdc_assets.merge.intake.layouts import LakeTables
 from cdc_assets.merge.intake.planning.checks import (
     Checks,
@@ -41,7 +41,6 @@ from cdc_assets.merge.intake.planning.cuts import Cut, Cuts, Extent
 from cdc_assets.merge.intake.planning.pending import Offsets, Pending
 from cdc_assets.merge.intake.planning.plans import Plans, Replays
 from cdc_assets.merge.intake.planning.topics import TopicNow, Topics, begin_of
-from cdc_assets.merge.intake.witnesses import Witnesses
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.result import Waiting
 from cdc_assets.registry import TableEntry
@@ -52,10 +51,8 @@ class Planner:
 
     Args:
         config: of the replication.
-        lake: read for plans.
-        log: read for plans.
+        connections: read for plans.
         clock: wall clock.
-        witnesses: for what batches may prove; None to prove nothing.
         require_existing: raises if a table, as a batch is planned for it, is not the one to merge
             into; None to plan batches that make their table.
     """
@@ -63,15 +60,14 @@ class Planner:
     def __init__(
         self,
         config: ReplicationConfig,
-        lake: Lake,
-        log: KafkaLog,
+        connections: Connections,
         clock: Callable[[], datetime],
-        witnesses: Witnesses | None = None,
         require_existing: Callable[[TableState], None] | None = None,
     ) -> None:
-        self._witnesses = witnesses
-        self._lake = lake
-        self._log = log
+        self._boundaries = connections.boundaries
+        self._witnesses = connections.witnesses
+        self._lake = lake = connections.lake
+        self._log = log = connections.log
         self._configured = Configured(config, lake, log)
         self._topics = Topics(log)
         self._checks = Checks(self._configured, log)
@@ -126,6 +122,8 @@ class Planner:
         now = self._topics.now(entry)
         start = self._starts.of(entry, state, now)
         unread, published = start.ranges_to(now.marks.end), state.published if state else None
+        if self._boundaries is not None and published is not None:
+            extent = extent.before(self._boundaries.of(entry, published.offsets))
         cut = self._cuts.of(entry, published, unread, now.marks, extent)
         if cut is None:
             return None

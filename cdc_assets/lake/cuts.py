@@ -1,0 +1,361 @@
+"""Stores the cuts of a source: commits up to which several tables have been merged, no further.
+
+A cut is one row of ``cdc_assets_consistent.<source>``, with a snapshot of each table. The commit
+that adds the row is the moment at which readers have the new state of all tables, whole. The tag
+`TAG` is moved to these snapshots afterwards, for engines that run no code; in one commit for all
+tables where the catalog has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.noop import NoopCatalog
+from pyiceberg.exceptions import CommitFailedException, NamespaceAlreadyExistsError
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRef
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.effects import effect
+from cdc_assets.errors import ConfigError, ConflictError
+from cdc_assets.lake.catalog import Lake
+from cdc_assets.lake.moving_back import set_tag
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NAMESPACE: Final = "cdc_assets_consistent"
+TAG: Final = "consistent"
+
+_MOST_FILES: Final = 100
+"""Files of the table at which its rows are written again, in one file."""
+
+_LATE: Final = 1.25
+"""How much longer than asked for a cut may be kept, so that not every cut rewrites the table."""
+
+_PROPERTIES: Final = {
+    "format-version": "2",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+}
+
+
+def cuts_name(source: str) -> LakeName:
+    """Returns the table of a source's cuts."""
+    return LakeName(NAMESPACE, source)
+
+
+@dataclass(frozen=True, slots=True)
+class CutSnapshot:
+    """The state of one table in a cut.
+
+    Attributes:
+        schema, table: the source table's.
+        lake_namespace, lake_table: the Iceberg table's.
+        table_uuid: of the Iceberg table: a table that was made again is another one.
+        snapshot: id.
+    """
+
+    schema: str
+    table: str
+    lake_namespace: str
+    lake_table: str
+    table_uuid: str
+    snapshot: int
+
+    @property
+    def target(self) -> LakeName:
+        """The Iceberg table."""
+        return LakeName(self.lake_namespace, self.lake_table)
+
+    @property
+    def qualified(self) -> str:
+        """``schema.table``."""
+        return f"{self.schema}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCut:
+    """A cut.
+
+    Attributes:
+        number: from 1, in order.
+        log: the topic of the source's transactions.
+        transaction: the id of the last transaction that is included.
+        end_offset, end_sent_at: of its ``END`` in that topic.
+        committed_at: when the source committed it, aware.
+        added_at: when the cut was added, aware.
+        tables: of the source, by name.
+    """
+
+    number: int
+    log: str
+    transaction: str
+    end_offset: int
+    end_sent_at: datetime
+    committed_at: datetime
+    added_at: datetime
+    tables: tuple[CutSnapshot, ...]
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> StoredCut:
+        """Reads a row."""
+        tables = tuple(CutSnapshot(**each) for each in row["tables"])
+        return cls(**{**row, "tables": tables})
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    time = pa.timestamp("us", tz="UTC")
+    text, number = pa.string(), pa.int64()
+    of_table = pa.struct([
+        pa.field(name, number if name == "snapshot" else text, nullable=False)
+        for name in CutSnapshot.__slots__
+    ])  # fmt: skip
+    tables = pa.list_(pa.field("element", of_table, nullable=False))
+    types = (number, text, text, number, time, time, time, tables)
+    fields = zip(StoredCut.__slots__, types, strict=True)
+    return pa.schema([pa.field(name, each, nullable=False) for name, each in fields])
+
+
+class CutLake(Lake):
+    """A lake with the tables of cuts. PyIceberg writes these; they hold no rows of anybody's."""
+
+    def cuts(self, source: str) -> tuple[StoredCut, ...]:
+        """Returns the kept cuts of a source, newest first; of all its logs.
+
+        Raises:
+            UnreachableError: if the catalog or the table's files cannot be read.
+        """
+        table = self._connection.load(cuts_name(source))
+        if table is None:
+            return ()
+        found = self._connection.asked("lake: read cuts", lambda: _rows(table))
+        return tuple(sorted(found, key=lambda each: each.number, reverse=True))
+
+    def add_cut(self, source: str, cut: StoredCut, keep: timedelta) -> bool:
+        """Adds a cut, and removes those that are older than ``keep``, or were withdrawn.
+
+        Returns:
+            Whether it was added now; False if a cut with its number was there already.
+
+        Raises:
+            ConflictError: if another writer came first.
+            UnreachableError: if the catalog does not answer; it may have been added.
+        """
+        name = cuts_name(source)
+        table = self._connection.load(name) or self._made(name)
+        known = self._connection.asked("lake: read cuts", lambda: _rows(table))
+        if any(each.number >= cut.number for each in known):
+            return False
+        kept = [each for each in known if cut.added_at - each.added_at < keep]
+        head = table.current_snapshot()
+        summary = head.summary.additional_properties if head and head.summary else {}
+        is_full = int(summary.get("total-data-files", "0")) >= _MOST_FILES
+        oldest = min((each.added_at for each in known), default=cut.added_at)
+        is_full = is_full or cut.added_at - oldest > keep * _LATE
+        with self._connection.reachable(), effect("lake: add cut"):
+            try:
+                if is_full:
+                    table.overwrite(_arrow([*kept, cut]), AlwaysTrue())
+                    _forget_snapshots(table)
+                else:
+                    table.append(_arrow([cut]))
+            except CommitFailedException:
+                raise _came_first(name) from None
+        return True
+
+    def withdraw_cuts(self, source: str, numbers: Iterable[int]) -> None:
+        """Removes cuts. Raises as `add_cut` does."""
+        gone = set(numbers)
+        name = cuts_name(source)
+        table = self._connection.load(name)
+        if table is None or not gone:
+            return
+        known = self._connection.asked("lake: read cuts", lambda: _rows(table))
+        kept = [each for each in known if each.number not in gone]
+        with self._connection.reachable(), effect("lake: withdraw cuts"):
+            try:
+                table.overwrite(_arrow(kept), AlwaysTrue())
+            except CommitFailedException:
+                raise _came_first(name) from None
+
+    def withdrawn(self, cuts: Sequence[StoredCut]) -> list[int]:
+        """Returns the numbers of those cuts of which a snapshot is gone."""
+        names = {each.target for cut in cuts for each in cut.tables}
+        there = {name: self._snapshots(name) for name in names}
+        return [
+            cut.number
+            for cut in cuts
+            if not all(
+                (each.table_uuid, each.snapshot) in there[each.target] for each in cut.tables
+            )
+        ]
+
+    def _snapshots(self, name: LakeName) -> set[tuple[str, int]]:
+        table = self._connection.load(name)
+        if table is None:
+            return set()
+        uuid = str(table.metadata.table_uuid)
+        return {(uuid, each.snapshot_id) for each in table.metadata.snapshots}
+
+    def uuid(self, name: LakeName) -> str:
+        """Returns a table's UUID; empty if it does not exist."""
+        table = self._connection.load(name)
+        return "" if table is None else str(table.metadata.table_uuid)
+
+    def tag_cut(self, cut: StoredCut) -> bool:
+        """Moves the tag to a cut's snapshots.
+
+        Returns:
+            Whether one commit did so for all tables; otherwise readers may see some moved.
+
+        Raises:
+            ConflictError: if a table has changed meanwhile, where one commit moves all tags.
+            UnreachableError: if the catalog does not answer.
+        """
+        wanted = {each.target: each.snapshot for each in cut.tables}
+        loaded = [(self._connection.load(name), to) for name, to in wanted.items()]
+        tables = [(table, to) for table, to in loaded if table is not None]
+        with self._connection.reachable(), effect("lake: tag cut"):
+            return set_tag(tables, TAG)
+
+    def _made(self, name: LakeName) -> Table:
+        catalog = self._connection.catalog
+        with self._connection.reachable(), effect("lake: create table of cuts"):
+            try:
+                catalog.create_namespace_if_not_exists(name.namespace)
+            except NamespaceAlreadyExistsError:
+                pass
+            return catalog.create_table_if_not_exists(
+                (name.namespace, name.name), _schema(), properties=_PROPERTIES
+            )
+
+
+def snapshots_in_cuts(
+    config: ReplicationConfig, sources: Collection[str], name: LakeName
+) -> tuple[int, ...]:
+    """Returns the snapshots of a lake table that the kept cuts of some sources name.
+
+    Raises:
+        UnreachableError: if the catalog or the files of cuts cannot be read.
+    """
+    if not sources:
+        return ()
+    lake = CutLake(config)
+    cuts = (cut for source in sources for cut in lake.cuts(source))
+    return tuple(each.snapshot for cut in cuts for each in cut.tables if each.target == name)
+
+
+def _rows(table: Table) -> list[StoredCut]:
+    if table.current_snapshot() is None:
+        return []
+    return [StoredCut.of(row) for row in table.scan().to_arrow().to_pylist()]
+
+
+def _arrow(cuts: Sequence[StoredCut]) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.Table.from_pylist([asdict(each) for each in cuts], schema=_schema())
+
+
+def _forget_snapshots(table: Table) -> None:
+    before = datetime.now(UTC) - timedelta(hours=1)
+    table.maintenance.expire_snapshots().older_than(before).commit()
+
+
+def _came_first(name: LakeName) -> ConflictError:
+    what = "another process has changed the cuts"
+    return ConflictError(what, where=f"lake={name}", remedy="the next batch tries again")
+
+
+# ── for readers ──────────────────────────────────────────────────────────────────────────
+
+
+class ConsistentTables(Mapping[str, Table]):
+    """The tables of one cut, by ``schema.table``, each as it was at the cut.
+
+    Attributes:
+        cut: the cut.
+    """
+
+    def __init__(self, cut: StoredCut, tables: Mapping[str, Table]) -> None:
+        self.cut = cut
+        self._tables = dict(tables)
+
+    def __getitem__(self, name: str) -> Table:
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+
+def consistent(
+    catalog: Catalog, source: str, at: datetime | None = None, *, log: str | None = None
+) -> ConsistentTables:
+    """Returns a source's tables as of one of its commits: every table at the same one.
+
+    They cannot be written to, and stay as they are while newer changes are merged.
+
+    Args:
+        catalog: PyIceberg's, of the lake.
+        source: the source's name in the configuration.
+        at: the newest cut whose commit is not later, aware; None for the newest.
+        log: the topic of the source's transactions, where the source has several.
+
+    Raises:
+        ConfigError: if there is no such cut, or the source has several logs.
+    """
+    name = cuts_name(source)
+    found = catalog.load_table((name.namespace, name.name)) if _exists(catalog, name) else None
+    cuts = sorted(_rows(found) if found else [], key=lambda each: each.number, reverse=True)
+    logs = sorted({each.log for each in cuts})
+    if log is None and len(logs) > 1:
+        what, remedy = "the source has several logs", f"choose one: log= one of {', '.join(logs)}"
+        raise ConfigError(what, where=f"source={source}", remedy=remedy)
+    wanted = (each for each in cuts if log in {None, each.log})
+    loaded = dict[LakeName, Table]()
+    for cut in wanted:
+        if at is not None and cut.committed_at > at:
+            continue
+        tables = {each.qualified: _at(catalog, each, loaded) for each in cut.tables}
+        there = {key: each for key, each in tables.items() if each is not None}
+        if len(there) == len(tables):
+            return ConsistentTables(cut, there)
+    what = "there is no consistent cut" + (f" up to {at.isoformat()}" if at else "")
+    remedy = f"cdc-assets consistent list {source} says what the next one waits for"
+    raise ConfigError(what, where=f"lake={name}", remedy=remedy)
+
+
+def _exists(catalog: Catalog, name: LakeName) -> bool:
+    return catalog.table_exists((name.namespace, name.name))
+
+
+def _at(catalog: Catalog, each: CutSnapshot, loaded: dict[LakeName, Table]) -> Table | None:
+    """Returns a table whose present state is the cut's; None if that is gone."""
+    name = each.target
+    if name not in loaded:
+        if not _exists(catalog, name):
+            return None
+        loaded[name] = catalog.load_table((name.namespace, name.name))
+    table = loaded[name]
+    metadata, snapshot = table.metadata, table.snapshot_by_id(each.snapshot)
+    if snapshot is None or str(metadata.table_uuid) != each.table_uuid:
+        return None
+    main = SnapshotRef.model_validate({"snapshot-id": each.snapshot, "type": "branch"})
+    then: dict[str, Any] = {"current_snapshot_id": each.snapshot, "refs": {"main": main}}
+    if snapshot.schema_id is not None:
+        then["current_schema_id"] = snapshot.schema_id
+    past = metadata.model_copy(update=then)
+    fixed = NoopCatalog(catalog.name, **catalog.properties)
+    return Table(table.name(), past, table.metadata_location, table.io, fixed)

@@ -1,0 +1,354 @@
+"""Finds a cut that several tables of one source share: a commit, and where it ends in each topic.
+
+The order is that of the ``END`` records in the source's topic of transactions: the connector sends
+transactions one after another, so the order needs no comparison of positions, and is the same for
+every database. A cut at transaction B divides each partition of each table's topic: all changes of
+B and of the transactions before it are below the cut, and nothing else is.
+
+Nothing is assumed about the arrival of records. Each ``END`` counts its transaction's changes by
+table. All records since the last cut are read, and counted: a transaction of which a change is
+missing in any table's topic is not included, nor is any later one. Transactions up to the last cut
+were counted then. Two bounds: if too many records have come since, only as many of the newest
+transactions are counted as can be read at once; and a transaction counts as complete once it has
+lacked its changes for as long as a batch would wait for them (`transactions.wait_minutes`).
+
+Rows outside of transactions (of snapshots) have no place in that order. They are where they were
+sent: a row between two changes that are included is included. A row after the last included change
+is judged by its position and by its time, and if the two disagree there is no cut yet.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.log.marks import Ended, LogRecord, Marks
+from cdc_assets.log.reader import Cursor, Reader
+
+MOST_RECORDS: Final = 50_000
+"""The most records that are read for one cut, and the most bytes of them."""
+MOST_BYTES: Final = 128 << 20
+
+_MOST_ENDS: Final = 20_000
+_FIRST_ENDS: Final = 1_000
+
+_EARLY: Final = timedelta(seconds=5)
+"""How much earlier a record may be dated than one that was sent before it: by another broker."""
+
+_SETTLED: Final = timedelta(seconds=5)
+"""The age at which the very first transaction, before which nothing is known, may be a cut."""
+
+LogEnds = Callable[[Sequence[str]], Mapping[str, OffsetVector]]
+
+
+@dataclass(frozen=True, slots=True)
+class CutTable:
+    """A table that a cut has to divide.
+
+    Attributes:
+        table: its name.
+        topic: its topic.
+        collection: its name in ``END`` records, ``schema.table``.
+        committed: next-to-read offsets of what is merged; a cut before that is none.
+    """
+
+    table: TableName
+    topic: str
+    collection: str
+    committed: OffsetVector
+
+
+@dataclass(frozen=True, slots=True)
+class EndAt:
+    """The place of an ``END`` record in the transaction topic, and the time it was sent, aware."""
+
+    offset: int
+    sent_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CommonCut:
+    """A commit that is complete in every table's topic.
+
+    Attributes:
+        transaction: its id, as the source gives it.
+        end: its ``END`` in the transaction topic.
+        committed_at: when the source committed it, aware.
+        ends: per table, next-to-read offsets: everything up to the commit is below them.
+    """
+
+    transaction: str
+    end: EndAt
+    committed_at: datetime
+    ends: Mapping[TableName, OffsetVector]
+
+
+@dataclass(frozen=True, slots=True)
+class NoCut:
+    """There is no cut now; ``reason`` says why, in words."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEnd:
+    """A transaction that has ended, and where."""
+
+    at: EndAt
+    ended: Ended
+
+
+@dataclass(slots=True)
+class SentRecords:
+    """The records of a table's topic since a time, by partition in order of offsets.
+
+    Attributes:
+        of: the table.
+        log_end: the topic's ends.
+        records: by partition.
+        places: the changes of each transaction, by its id.
+    """
+
+    of: CutTable
+    log_end: OffsetVector
+    records: dict[int, list[LogRecord]] = field(default_factory=dict[int, list[LogRecord]])
+    places: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+
+    def add(self, partition: int, record: LogRecord) -> None:
+        """Adds the next record of a partition."""
+        self.records.setdefault(partition, []).append(record)
+        if record.place is not None:
+            self.places[record.transaction.id].add(record.place)
+
+    def lacks(self, ended: Ended) -> int:
+        """Returns how many changes of a transaction are not in the topic."""
+        count = ended.count(self.of.collection) or 0
+        return count - max(len(self.places.get(id_, ())) for id_ in ended.ids) if count else 0
+
+
+class CutFinder:
+    """Finds cuts of one source.
+
+    Args:
+        reader: of the cluster.
+        topic: the source's topic of transactions.
+        marks: reads marks from records.
+        log_ends: returns the present ends of topics.
+        patience: how long a transaction may lack changes.
+    """
+
+    def __init__(
+        self, reader: Reader, topic: str, marks: Marks, log_ends: LogEnds, patience: timedelta
+    ) -> None:
+        self._reader, self._topic, self._marks = reader, topic, marks
+        self._log_ends, self._patience = log_ends, patience
+
+    def find(
+        self, tables: Sequence[CutTable], after: EndAt | None, now: datetime
+    ) -> CommonCut | NoCut:
+        """Finds the newest cut.
+
+        Args:
+            tables: all tables of the cut; at least one.
+            after: the last cut's ``END``; None for the first cut.
+            now: wall clock, aware.
+
+        Raises:
+            UnreachableError: if Kafka does not answer.
+        """
+        ends = self._log_ends([self._topic]).get(self._topic, OffsetVector())
+        if len(ends.offsets) != 1:
+            return NoCut(f"topic {self._topic} has not one partition, and so no order")
+        with self._reader.cursor() as cursor:
+            known = self._ended(cursor, ends.get(0), after)
+            if not known:
+                return NoCut(f"no transaction has ended in topic {self._topic}")
+            base = _base(known, after)
+            # Asked for after the ENDs were read: what was sent before them has had more time.
+            log_ends = self._log_ends([each.topic for each in tables])
+            while (sent := self._sent(cursor, tables, log_ends, known[base])) is None:
+                if base == len(known) - 1:
+                    what = f"more than {MOST_RECORDS} records have come since the last transaction"
+                    return NoCut(what)
+                base = (base + len(known)) // 2
+        newest, lacking = complete_until(sent, known, base, self._patience)
+        is_first = after is None and now - known[base].at.sent_at >= _SETTLED
+        if newest == base and not is_first:
+            return NoCut(lacking or "no further transaction has ended")
+        return divided(sent, known, newest)
+
+    def _ended(self, cursor: Cursor, log_end: int, after: EndAt | None) -> list[KnownEnd]:
+        """Returns the transactions that have ended, each at its first ``END``.
+
+        They begin some time before the last cut, so that the records of its neighbours are known.
+        """
+        begin = log_end - _FIRST_ENDS
+        if after is not None:
+            begin = cursor.offsets_at(self._topic, after.sent_at - 2 * _EARLY).get(0, log_end)
+            begin = max(begin, log_end - _MOST_ENDS)
+        found, seen = list[KnownEnd](), set[str]()
+        for raw in cursor.records({(self._topic, 0): (max(0, begin), log_end)}):
+            ended = self._marks.ended(raw)
+            if ended is not None and not ended.ids <= seen:
+                seen |= ended.ids
+                found.append(KnownEnd(EndAt(raw.coordinate.offset, raw.timestamp), ended))
+        return found
+
+    def _sent(
+        self,
+        cursor: Cursor,
+        tables: Sequence[CutTable],
+        log_ends: Mapping[str, OffsetVector],
+        base: KnownEnd,
+    ) -> list[SentRecords] | None:
+        """Returns the records sent since a transaction ended; None if there are too many."""
+        since = base.at.sent_at - _EARLY
+        found = {each.topic: SentRecords(each, log_ends[each.topic]) for each in tables}
+        spans = {
+            (topic, partition): (start, found[topic].log_end.get(partition))
+            for topic in found
+            for partition, start in cursor.offsets_at(topic, since).items()
+        }
+        if sum(max(0, end - start) for start, end in spans.values()) > MOST_RECORDS:
+            return None
+        size = 0
+        for raw in cursor.records(spans):
+            size += raw.size
+            if size > MOST_BYTES:
+                return None
+            of = found[raw.coordinate.topic]
+            record = self._marks.mark(raw, only_partition=len(of.log_end.offsets) == 1)
+            if record is not None:
+                of.add(raw.coordinate.partition, record)
+        return list(found.values())
+
+
+def _base(known: Sequence[KnownEnd], after: EndAt | None) -> int:
+    """Returns the transaction after which all are counted."""
+    if after is not None:
+        at = [place for place, end in enumerate(known) if end.at.offset <= after.offset]
+        return at[-1] if at else 0
+    settled = known[0].at.sent_at + 2 * _EARLY if known[0].at.offset > 1 else known[0].at.sent_at
+    later = (place for place, end in enumerate(known) if end.at.sent_at >= settled)
+    return next(later, len(known) - 1)
+
+
+def complete_until(
+    sent: Sequence[SentRecords], known: Sequence[KnownEnd], base: int, patience: timedelta
+) -> tuple[int, str]:
+    """Returns the last transaction up to which all are complete, and what the next one lacks.
+
+    Args:
+        sent: of each table, all that was sent since ``base``.
+        known: transactions in order of commit.
+        base: the place of one that is complete.
+        patience: how long before the newest ``END`` a transaction may lack changes.
+    """
+    given_up = known[-1].at.sent_at - patience
+    for place in range(base + 1, len(known)):
+        end = known[place]
+        for each in sent if end.at.sent_at >= given_up else ():
+            lacks = each.lacks(end.ended)
+            if lacks > 0:
+                id_ = max(end.ended.ids, key=len)
+                what = f"transaction {id_} lacks {lacks} changes in topic {each.of.topic}"
+                return place - 1, what
+    return len(known) - 1, ""
+
+
+def divided(
+    sent: Sequence[SentRecords], known: Sequence[KnownEnd], newest: int
+) -> CommonCut | NoCut:
+    """Divides every topic at a transaction.
+
+    Args:
+        sent: of each table, all that was sent since a complete transaction.
+        known: transactions in order of commit.
+        newest: the place of the cut's, up to which all are complete.
+    """
+    ranks = {id_: place for place, end in enumerate(known) for id_ in end.ended.ids}
+    cut = known[newest]
+    order = _order_of(sent, ranks, newest)
+    side = _Side(ranks, newest, known[0].at.sent_at, cut.at.sent_at, order)
+    ends = dict[TableName, OffsetVector]()
+    for each in sent:
+        found = dict[int, int]()
+        for partition, log_end in each.log_end:
+            at = side.end(each.records.get(partition, []), log_end)
+            if isinstance(at, NoCut):
+                return NoCut(f"{each.of.table}, partition {partition}: {at.reason}")
+            if each.of.committed.get(partition) > at:
+                return NoCut(f"{each.of.table} is merged beyond the newest complete transaction")
+            found[partition] = at
+        ends[each.of.table] = OffsetVector.of(found)
+    committed_at = cut.ended.committed_at or cut.at.sent_at
+    return CommonCut(max(cut.ended.ids, key=len), cut.at, committed_at, ends)
+
+
+def _order_of(
+    sent: Sequence[SentRecords], ranks: Mapping[str, int], newest: int
+) -> tuple[int, ...]:
+    """Returns the position of the newest included change; () if there is none."""
+    changes = (
+        (ranks.get(record.transaction.id, -1), record.transaction.order)
+        for each in sent
+        for records in each.records.values()
+        for record in records
+        if record.place is not None
+    )
+    included = [each for each in changes if 0 <= each[0] <= newest]
+    return max(included, default=(0, ()))[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """Determines on which side of a cut records are.
+
+    Attributes:
+        ranks: the place of each transaction, by id.
+        newest: the place of the cut's.
+        begin: the time of the first known ``END``: unknown transactions from before it are older.
+        at: the time of the cut's ``END``.
+        order: the position of the newest included change.
+    """
+
+    ranks: Mapping[str, int]
+    newest: int
+    begin: datetime
+    at: datetime
+    order: tuple[int, ...]
+
+    def end(self, records: Sequence[LogRecord], log_end: int) -> int | NoCut:
+        """Returns the offset at which a cut divides a partition."""
+        changes = (at for at, each in enumerate(records) if each.place is not None)
+        first = next((at for at in changes if not self._includes(records[at])), len(records))
+        below = {(each.transaction.id, each.place) for each in records[:first]}
+        late = (each for each in records[first:] if each.place and self._includes(each))
+        if any((each.transaction.id, each.place) not in below for each in late):
+            return NoCut("changes follow those of later transactions, as after a restart")
+        begin = first
+        while begin and records[begin - 1].place is None:
+            begin -= 1
+        rows = [self._includes_row(each) for each in records[begin:first]]
+        cut = begin + rows.count(True)
+        if any(each is not (begin + at < cut) for at, each in enumerate(rows)):
+            return NoCut("rows were read at about the time of the newest transaction")
+        return records[cut].offset if cut < len(records) else log_end
+
+    def _includes(self, record: LogRecord) -> bool:
+        rank = self.ranks.get(record.transaction.id)
+        return record.timestamp < self.begin if rank is None else rank <= self.newest
+
+    def _includes_row(self, row: LogRecord) -> bool | None:
+        """Returns None if a row's position and its time disagree."""
+        if row.timestamp < self.begin:
+            return True
+        if not self.order or not row.transaction.order:
+            return None
+        by_time, by_order = row.timestamp <= self.at, row.transaction.order <= self.order
+        return by_time if by_time is by_order else None

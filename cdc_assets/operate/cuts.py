@@ -1,0 +1,533 @@
+"""Takes cuts of a source: states of all its tables as of one commit (`consistent` in the source).
+
+1. A commit is found that is complete in every table's topic (`cdc_assets.log.common_cut`), and
+   written down with the offsets at which it ends in each of them: the *pending* cut.
+2. Each table's batches end at these offsets, and the table merges on from there.
+3. Once each table has published them, the cut is added to the source's table of cuts, with the
+   snapshots of these publishes. Then the tag is moved.
+
+The pending cut is a document next to the registry, and all processes that merge the source's tables
+follow it. It decides nothing: a cut is added only if a publish of every table ends at the very
+offsets of the cut. So processes that overwrite each other's document, or lose it, lose a cut at
+most. A table that has passed the boundary (another process had not read the document yet) makes the
+cut impossible; then it is given up, and another one is begun.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from cdc_assets.changes.names import LakeName, TableName
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.config import ReplicationConfig
+from cdc_assets.config.batch import ConsistentConfig
+from cdc_assets.effects import effect
+from cdc_assets.errors import CdcError, ConflictError, UnreachableError
+from cdc_assets.files import as_os_errors, beside, files_at, replace_file
+from cdc_assets.lake import Published
+from cdc_assets.lake.cuts import CutLake, CutSnapshot, StoredCut
+from cdc_assets.log.common_cut import CommonCut, CutTable, EndAt, NoCut
+from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.merge.intake.planning import TransactionTopics
+from cdc_assets.merge.intake.planning.configured import Configured
+from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.services import Services
+from cdc_assets.registry import TableEntry
+
+LOOK: Final = timedelta(seconds=5)
+"""How often to look whether tables that other processes merge have reached a boundary, and how long
+to wait with another search if there was no cut."""
+
+_READ_SECONDS: Final = 0.5
+"""How often to read which cut is pending."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCut:
+    """A cut that tables have yet to reach.
+
+    Attributes:
+        number: its number once it is added.
+        log: the topic of the source's transactions.
+        cut: the commit, and where it ends in each table's topic.
+        begun_at: when it was begun, aware.
+    """
+
+    number: int
+    log: str
+    cut: CommonCut
+    begun_at: datetime
+
+    def without(self, tables: Iterable[TableName]) -> PendingCut:
+        """Returns the cut without some of its tables."""
+        gone = set(tables)
+        ends = {table: end for table, end in self.cut.ends.items() if table not in gone}
+        cut = CommonCut(self.cut.transaction, self.cut.end, self.cut.committed_at, ends)
+        return PendingCut(self.number, self.log, cut, self.begun_at)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the document."""
+        cut = self.cut
+        tables = [
+            {"schema": table.schema, "table": table.name, "ends": end.as_dict()}
+            for table, end in cut.ends.items()
+        ]
+        return {
+            "number": self.number,
+            "log": self.log,
+            "transaction": cut.transaction,
+            "end_offset": cut.end.offset,
+            "end_sent_at": cut.end.sent_at.isoformat(),
+            "committed_at": cut.committed_at.isoformat(),
+            "begun_at": self.begun_at.isoformat(),
+            "tables": tables,
+        }
+
+    @classmethod
+    def of(cls, source: str, told: Mapping[str, Any]) -> PendingCut:
+        """Reads what `to_dict` returns."""
+        at = datetime.fromisoformat
+        ends = {
+            TableName(source, each["schema"], each["table"]): OffsetVector.of(
+                {int(partition): offset for partition, offset in each["ends"].items()}
+            )
+            for each in told["tables"]
+        }
+        end = EndAt(told["end_offset"], at(told["end_sent_at"]))
+        cut = CommonCut(told["transaction"], end, at(told["committed_at"]), ends)
+        return cls(told["number"], told["log"], cut, at(told["begun_at"]))
+
+
+class PendingCuts:
+    """The pending cuts of all sources: a document for each source and log, next to the registry."""
+
+    def __init__(self, registry_url: str) -> None:
+        self.url = beside(registry_url, "cuts")
+        self._files, self._root = files_at(self.url)
+
+    def read(self, source: str, log: str) -> PendingCut | None:
+        """Returns the pending cut; None without one.
+
+        Raises:
+            UnreachableError: if the place does not answer.
+        """
+        try:
+            with as_os_errors():
+                told = json.loads(self._files.cat_file(self._file(source, log)))
+        except (FileNotFoundError, json.JSONDecodeError):
+            return None
+        except OSError as error:
+            raise self._unreachable() from error
+        return PendingCut.of(source, told) if told else None
+
+    def write(self, source: str, log: str, pending: PendingCut | None) -> None:
+        """Stores the pending cut; None to store that there is none. Raises as `read` does."""
+        text = json.dumps(pending.to_dict() if pending else {})
+        try:
+            with effect("cuts: write"):
+                replace_file(self._files, self._file(source, log), text.encode())
+        except OSError as error:
+            raise self._unreachable() from error
+
+    def _file(self, source: str, log: str) -> str:
+        from urllib.parse import quote
+
+        return f"{self._root}/{quote(source, safe='')}.{quote(log, safe='')}.json"
+
+    def _unreachable(self) -> UnreachableError:
+        what, remedy = "pending cuts cannot be stored", "check that the place is writable"
+        return UnreachableError(what, where=self.url, remedy=remedy)
+
+
+@dataclass(slots=True)
+class LogCuts:
+    """The cuts of one log of a source: the tables whose transactions are in one topic.
+
+    Attributes:
+        log: the topic of the transactions.
+        entries: the tables, by name.
+        pending: the pending cut as it was last read.
+        reached: the snapshots of lake tables that have reached it.
+        last: the newest cut; None before the first.
+        looked: when its tables were looked at last.
+        read: when the pending cut was read last, in monotonic seconds.
+        why: why there is no cut, or what it waits for, in words.
+    """
+
+    log: str
+    entries: dict[TableName, TableEntry]
+    pending: PendingCut | None = None
+    reached: dict[LakeName, int] = field(default_factory=dict[LakeName, int])
+    last: StoredCut | None = None
+    looked: datetime | None = None
+    read: float = float("-inf")
+    why: str = ""
+
+    def targets(self) -> Mapping[LakeName, list[TableEntry]]:
+        """Returns the tables of the pending cut by their lake table."""
+        found = dict[LakeName, list[TableEntry]]()
+        for table in self.pending.cut.ends if self.pending else ():
+            entry = self.entries.get(table)
+            if entry is not None:
+                found.setdefault(entry.target, []).append(entry)
+        return found
+
+
+class SourceCuts:
+    """The cuts of one source. Not for several threads at once.
+
+    Args:
+        services: for the registry, directives and failures.
+        source: its name in the configuration.
+        config: how it takes cuts.
+    """
+
+    def __init__(self, services: Services, source: str, config: ConsistentConfig) -> None:
+        self._services, self._source, self._config = services, source, config
+        self._lake = CutLake(services.config)
+        log: KafkaLog = services.log
+        self._transactions = TransactionTopics(Configured(services.config, services.lake, log), log)
+        self._book = PendingCuts(services.config.registry)
+        self._logs: dict[str, LogCuts] = {}
+        self._log_of: dict[str, str | None] = {}
+        self._known_at: datetime | None = None
+
+    def boundary(self, entry: TableEntry, committed: OffsetVector) -> OffsetVector | None:
+        """Returns the offsets that a table must not pass now; None for no boundary.
+
+        Raises:
+            CdcError: if a part does not answer.
+        """
+        log = self._log(entry)
+        if log is None:
+            return None
+        self._read(log, _READ_SECONDS)
+        end = log.pending.cut.ends.get(entry.table) if log.pending else None
+        if end is None:
+            return None
+        if committed.ranges_to(end):
+            return end
+        # The shards of a lake table have to be there in one snapshot: the first ones wait.
+        return end if entry.shard and committed == end and not self._is_there(log, entry) else None
+
+    def advance(self, entry: TableEntry | None) -> list[StoredCut]:
+        """Begins a cut if one is due, or adds the pending one if all tables are there.
+
+        Args:
+            entry: the table that was just merged: its log alone is looked at; None for all logs.
+
+        Returns:
+            The cuts that were added.
+
+        Raises:
+            CdcError: if a part does not answer; nothing is lost by that.
+        """
+        if entry is not None:
+            log = self._log(entry)
+            return self._advanced(log, entry) if log else []
+        for each in self._entries():
+            self._log(each)
+        return [cut for log in self._logs.values() for cut in self._advanced(log, None)]
+
+    def _advanced(self, log: LogCuts, entry: TableEntry | None) -> list[StoredCut]:
+        self._read(log)
+        now = self._services.clock()
+        if log.pending is None:
+            self._begin(log, now)
+        if log.pending is not None and self._look(log, entry, now):
+            return self._added(log, now)
+        return []
+
+    def standing(self) -> list[LogCuts]:
+        """Returns the present state of each log. Raises as `advance` does."""
+        for entry in self._entries():
+            self._log(entry)
+        for log in self._logs.values():
+            self._read(log)
+            if log.pending is not None:
+                self._look(log, None, self._services.clock())
+        return list(self._logs.values())
+
+    def kept(self) -> tuple[StoredCut, ...]:
+        """Returns the kept cuts, newest first."""
+        return self._lake.cuts(self._source)
+
+    # ── the tables ───────────────────────────────────────────────────────────────────────
+
+    def _entries(self) -> list[TableEntry]:
+        services = self._services
+        known = replicated(services.config, services.registry.load())
+        mine = (each for each in known if each.table.source == self._source)
+        return [each for each in mine if each.dropped is None]
+
+    def _log(self, entry: TableEntry) -> LogCuts | None:
+        """Returns the log of a table; None if its transactions are in no topic."""
+        topic = entry.topic
+        if topic not in self._log_of:
+            found = self._transactions.of(entry)
+            self._log_of[topic] = found.topics[1] if found else None
+        name = self._log_of[topic]
+        if name is None:
+            return None
+        if name not in self._logs:
+            cuts = (each for each in self._lake.cuts(self._source) if each.log == name)
+            self._logs[name] = LogCuts(name, {}, last=next(cuts, None))
+        return self._logs[name]
+
+    def _members(self, log: LogCuts) -> list[TableEntry]:
+        """Returns the tables of a log, without those that its cuts leave out."""
+        services = self._services
+        mine = [each for each in self._entries() if self._log(each) is log]
+        failures = services.failures.load()
+        skips = self._config.without_stopped
+
+        def is_member(each: TableEntry) -> bool:
+            wanted = services.desired.of(each.table)
+            is_stopped = wanted.held is not None or each.table in failures
+            return wanted.dropped is None and not (skips and is_stopped)
+
+        return [each for each in mine if is_member(each)]
+
+    # ── beginning ────────────────────────────────────────────────────────────────────────
+
+    def _read(self, log: LogCuts, within: float = 0.0) -> None:
+        if time.monotonic() - log.read < within:
+            return
+        log.read = time.monotonic()
+        pending = self._book.read(self._source, log.log)
+        if pending != log.pending:
+            log.pending, log.reached, log.looked = pending, {}, None
+            log.entries = {each.table: each for each in self._entries()}
+
+    def _begin(self, log: LogCuts, now: datetime) -> None:
+        """Finds and stores the next cut, if it is due and there is one."""
+        is_due = log.last is None or now - log.last.added_at >= self._config.interval
+        if not is_due or (log.looked is not None and now - log.looked < LOOK):
+            return
+        log.looked = now
+        # Another process may have added one.
+        cuts = [each for each in self._lake.cuts(self._source) if each.log == log.log]
+        log.last = cuts[0] if cuts else None
+        if log.last is not None and now - log.last.added_at < self._config.interval:
+            return
+        found = self._found(log, now)
+        if isinstance(found, NoCut):
+            log.why = found.reason
+            return
+        numbers = [each.number for each in self._lake.cuts(self._source)]
+        number = max(numbers, default=0) + 1
+        self._book.write(self._source, log.log, PendingCut(number, log.log, found, now))
+        self._read(log)
+
+    def _found(self, log: LogCuts, now: datetime) -> CommonCut | NoCut:
+        members = self._members(log)
+        shared = next((each for each in members if each.is_shared), None)
+        if shared is not None:
+            return NoCut(f"topic {shared.topic} holds several tables")
+        states = self._lake.states([(each.target, each.shard_value) for each in members])
+        tables = list[CutTable]()
+        for each, state in zip(members, states, strict=True):
+            if state is None or state.published is None:
+                return NoCut(f"{each.table} was not merged yet")
+            committed = state.published.offsets
+            tables.append(CutTable(each.table, each.topic, each.at_source.qualified, committed))
+        if not tables:
+            return NoCut("no table is merged")
+        patience = timedelta(
+            minutes=self._services.config.source(self._source).transactions.wait_minutes
+        )
+        marks = self._services.formats[self._source]
+        after = log.last and EndAt(log.last.end_offset, log.last.end_sent_at)
+        return self._services.log.cut_finder(log.log, marks, patience).find(tables, after, now)
+
+    # ── reaching ─────────────────────────────────────────────────────────────────────────
+
+    def _is_there(self, log: LogCuts, entry: TableEntry) -> bool:
+        return self._reach(log, entry.target, log.targets().get(entry.target, [])) is not None
+
+    def _look(self, log: LogCuts, entry: TableEntry | None, now: datetime) -> bool:
+        """Looks whether tables have reached the pending cut; returns whether all have.
+
+        Args:
+            log: of the cut.
+            entry: the table that this process has just merged; others are looked at less often.
+            now: wall clock.
+        """
+        targets = log.targets()
+        is_time = log.looked is None or now - log.looked >= LOOK
+        if is_time:
+            log.looked = now
+            pending, there = log.pending, {each.table for each in self._members(log)}
+            gone = [each for each in pending.cut.ends if each not in there] if pending else []
+            if pending and gone:
+                self._book.write(self._source, log.log, pending.without(gone))
+                self._read(log)
+                targets = log.targets()
+        for target, entries in targets.items():
+            if target in log.reached or not (is_time or (entry and entry.target == target)):
+                continue
+            if self._reach(log, target, entries) is None and log.pending is None:
+                return False
+        missing = [str(each[0].table) for to, each in targets.items() if to not in log.reached]
+        log.why = f"waits for {', '.join(sorted(missing))}" if missing else ""
+        return not missing and bool(targets)
+
+    def _reach(self, log: LogCuts, target: LakeName, entries: Sequence[TableEntry]) -> int | None:
+        """Returns the snapshot in which a lake table is exactly at the pending cut.
+
+        Gives the cut up if the table has passed it without such a snapshot.
+        """
+        if log.pending is None or not entries:
+            return None
+        if target in log.reached:
+            return log.reached[target]
+        ends = log.pending.cut.ends
+        past = self._lake.past(target)
+        passed = False
+        for each in past.line if past else ():
+            of = [each.published.of_shard(entry.shard_value) for entry in entries]
+            at = [_place(found, ends[e.table]) for found, e in zip(of, entries, strict=True)]
+            if all(place == 0 for place in at):
+                log.reached[target] = each.snapshot
+                return each.snapshot
+            passed = passed or any(place > 0 for place in at)
+            if all(place < 0 for place in at):
+                break
+        if passed:
+            _log.info("%s: the cut at %s is given up: %s was merged beyond it",
+                      self._source, log.pending.cut.transaction, target)  # fmt: skip
+            self._book.write(self._source, log.log, None)
+            self._read(log)
+        return None
+
+    # ── adding ───────────────────────────────────────────────────────────────────────────
+
+    def _added(self, log: LogCuts, now: datetime) -> list[StoredCut]:
+        pending = log.pending
+        if pending is None:
+            return []
+        tables = [
+            CutSnapshot(
+                entry.table.schema, entry.table.name, target.namespace, target.name,
+                self._lake.uuid(target), log.reached[target],
+            )
+            for target, entries in log.targets().items()
+            for entry in entries
+        ]  # fmt: skip
+        cut = StoredCut(
+            pending.number, log.log, pending.cut.transaction,
+            pending.cut.end.offset, pending.cut.end.sent_at, pending.cut.committed_at, now,
+            tuple(sorted(tables, key=lambda each: each.qualified)),
+        )  # fmt: skip
+        is_new = self._lake.add_cut(self._source, cut, self._config.kept)
+        # From here on the cut can be read. What follows is repeated if this process dies here.
+        self._tag(cut)
+        self._book.write(self._source, log.log, None)
+        self._read(log)
+        log.last = cut
+        self._withdraw()
+        return [cut] if is_new else []
+
+    def _tag(self, cut: StoredCut) -> None:
+        try:
+            self._lake.tag_cut(cut)
+        except ConflictError:
+            _log.info("%s: the tag is moved with the next cut: a table has just changed",
+                      self._source)  # fmt: skip
+
+    def _withdraw(self) -> None:
+        """Withdraws cuts of which a snapshot is gone: a table was rebuilt, or snapshots expired."""
+        gone = self._lake.withdrawn(self._lake.cuts(self._source))
+        self._lake.withdraw_cuts(self._source, gone)
+
+
+def _place(published: Published | None, end: OffsetVector) -> int:
+    """Compares committed offsets with a boundary: below it -1, at it 0, beyond it 1."""
+    if published is None:
+        return -1
+    at = published.offsets
+    partitions = {p for p, _ in at} | {p for p, _ in end}
+    differences = [at.get(p) - end.get(p) for p in partitions]
+    return 1 if any(each > 0 for each in differences) else -1 if any(differences) else 0
+
+
+class Cuts:
+    """The cuts of all sources that take any, for all threads of a process.
+
+    A part that does not answer holds no batch up: there is no boundary then, and no cut.
+    """
+
+    def __init__(self, config: ReplicationConfig, services: Services | None = None) -> None:
+        self._services = services or Services(config)
+        self._lock = threading.Lock()
+        taking = ((name, each.consistent) for name, each in config.sources.items())
+        self._sources = {
+            name: SourceCuts(self._services, name, cuts) for name, cuts in taking if cuts
+        }
+
+    def __bool__(self) -> bool:
+        return bool(self._sources)
+
+    def of(self, entry: TableEntry, committed: OffsetVector) -> OffsetVector | None:
+        """Returns the offsets that a table must not pass now; see `Boundaries`."""
+        source = self._sources.get(entry.table.source)
+        if source is None:
+            return None
+        with self._lock:
+            try:
+                return source.boundary(entry, committed)
+            except CdcError as error:
+                _log.warning("%s: its cut is not known: %s", entry.table, error)
+                return None
+
+    def advance(self, entry: TableEntry) -> list[StoredCut]:
+        """Returns the cuts that were added after a batch; see `SourceCuts.advance`.
+
+        Returns without a look while another thread takes a cut.
+        """
+        source = self._sources.get(entry.table.source)
+        if source is None or not self._lock.acquire(blocking=False):
+            return []
+        try:
+            return self._tried(entry.table.source, source, entry)
+        finally:
+            self._lock.release()
+
+    def advance_all(self) -> Iterator[tuple[str, StoredCut]]:
+        """Yields the cuts that were added now, with their sources, although no batch was merged.
+
+        So the last changes before a quiet time get their cut, and what a dead process began is
+        completed.
+        """
+        for name, source in self._sources.items():
+            with self._lock:
+                found = self._tried(name, source, None)
+            yield from ((name, cut) for cut in found)
+
+    def _tried(self, name: str, source: SourceCuts, entry: TableEntry | None) -> list[StoredCut]:
+        try:
+            return source.advance(entry)
+        except CdcError as error:
+            _log.warning("%s: no cut was taken: %s", entry.table if entry else name, error)
+            return []
+
+    def kept(self, source: str) -> tuple[StoredCut, ...]:
+        """Returns the kept cuts of a source, newest first. Raises as `CutLake.cuts` does."""
+        with self._lock:
+            return self._sources[source].kept()
+
+    def standing(self) -> Iterator[tuple[str, LogCuts]]:
+        """Yields the state of each log of each source. Raises as `SourceCuts.standing` does."""
+        for name, source in self._sources.items():
+            with self._lock:
+                found = source.standing()
+            yield from ((name, log) for log in found)
