@@ -163,7 +163,8 @@ class CutFinder:
         """
         ends = self._log_ends([self._topic]).get(self._topic, OffsetVector())
         if len(ends.offsets) != 1:
-            return NoCut(f"topic {self._topic} has not one partition, and so no order")
+            what = f"topic {self._topic} has {len(ends.offsets)} partitions, and so no order"
+            return NoCut(f"{what} → make it with one: docs/consistent.md")
         with self._reader.cursor() as cursor:
             known = self._ended(cursor, ends.get(0), after)
             if not known:

@@ -107,12 +107,13 @@ def statements(
     for each in cut.tables:
         name = _joined(quote, catalog, each.lake_namespace, each.lake_table)
         table = f"{name} {clause} {each.snapshot}"
-        yield _view(quote, catalog, views, each, table) if views else f"SELECT * FROM {table};"
+        select = f"SELECT * FROM {table};"  # noqa: S608 - quoted
+        yield _view(quote, catalog, views, each, select) if views else select
 
 
-def _view(quote: Quote, catalog: str, views: str, each: CutSnapshot, table: str) -> str:
+def _view(quote: Quote, catalog: str, views: str, each: CutSnapshot, select: str) -> str:
     view = _joined(quote, catalog, views, each.lake_table)
-    return f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM {table};"
+    return f"CREATE OR REPLACE VIEW {view} AS {select}"
 
 
 def _joined(quote: Quote, *parts: str) -> str:

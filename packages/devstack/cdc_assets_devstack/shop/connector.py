@@ -115,6 +115,10 @@ def _common(layout: StackLayout, prefix: str, converter: Converter) -> dict[str,
         "poll.interval.ms": "100",
         "topic.creation.default.partitions": "4",
         "topic.creation.default.replication.factor": "1",
+        # Transactions are in order only within a partition: cuts need that.
+        "topic.creation.groups": "transactions",
+        "topic.creation.transactions.include": r".*\.transaction",
+        "topic.creation.transactions.partitions": "1",
         # By default one value of a megabyte stops the connector.
         "topic.creation.default.max.message.bytes": _LARGEST,
         "producer.override.max.request.size": _LARGEST,
