@@ -27,7 +27,7 @@ from typing import Final
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.log.marks import Ended, LogRecord, Marks
+from cdc_assets.log.marks import EndMark, LogRecord, Marks
 from cdc_assets.log.reader import Cursor, Reader
 
 MOST_RECORDS: Final = 50_000
@@ -100,7 +100,7 @@ class KnownEnd:
     """A transaction that has ended, and where."""
 
     at: EndAt
-    ended: Ended
+    ended: EndMark
 
 
 @dataclass(slots=True)
@@ -125,7 +125,7 @@ class SentRecords:
         if record.place is not None:
             self.places[record.transaction.id].add(record.place)
 
-    def lacks(self, ended: Ended) -> int:
+    def lacks(self, ended: EndMark) -> int:
         """Returns how many changes of a transaction are not in the topic."""
         count = ended.count(self.of.collection) or 0
         return count - max(len(self.places.get(id_, ())) for id_ in ended.ids) if count else 0

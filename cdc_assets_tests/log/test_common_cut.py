@@ -23,7 +23,7 @@ from cdc_assets.log.common_cut import (
     complete_until,
     divided,
 )
-from cdc_assets.log.marks import Ended, LogRecord, Transaction
+from cdc_assets.log.marks import EndMark, LogRecord, Transaction
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 PATIENCE = timedelta(minutes=15)
@@ -67,7 +67,7 @@ class World:
         counts = tuple((table.qualified, n) for table, n in self.sizes[id_].items())
         if id_ not in {min(each.ended.ids) for each in self.ends}:
             at = EndAt(len(self.ends), NOW + timedelta(milliseconds=self.clock))
-            self.ends.append(KnownEnd(at, Ended(frozenset({id_}), counts)))
+            self.ends.append(KnownEnd(at, EndMark(frozenset({id_}), counts)))
 
     def seen(self, committed=None) -> list[SentRecords]:
         found = []
@@ -208,7 +208,9 @@ def test_a_partition_that_lags_holds_the_cut_back() -> None:
 def test_a_transaction_that_lacks_changes_for_too_long_counts_as_complete() -> None:
     world = whole_world((0, ACCOUNTS, 0), (1, LEDGER, 1), (2, ACCOUNTS, 0))
     world.arrived[LEDGER, 1] = 0
-    late = KnownEnd(EndAt(3, world.ends[-1].at.sent_at + 2 * PATIENCE), Ended(frozenset({"3"}), ()))
+    late = KnownEnd(
+        EndAt(3, world.ends[-1].at.sent_at + 2 * PATIENCE), EndMark(frozenset({"3"}), ())
+    )
     newest, _ = complete_until(world.seen(), [*world.ends, late], 0, PATIENCE)
     assert newest == 3
 
