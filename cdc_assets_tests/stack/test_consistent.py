@@ -67,7 +67,7 @@ def test_every_cut_is_a_state_of_the_source_and_heads_are_not(
     with work.running(lambda over: over.wait(0.02)):
         until(lambda: work.done > 20, "there is some load", within_seconds=60)
         bank.replicate()
-        for _ in range(4):
+        for _ in range(3):
             before = work.done
             run = bank.start("replicate", "--until-caught-up")
             while run.poll() is None:
