@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, TypeVar, cast
@@ -20,10 +21,11 @@ from urllib.parse import urlparse
 
 import requests
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog.rest import Endpoint, HttpMethod, RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import (
     AuthorizationExpiredError,
+    CommitFailedException,
     ForbiddenError,
     NoSuchNamespaceError,
     NoSuchTableError,
@@ -32,7 +34,8 @@ from pyiceberg.exceptions import (
     RESTError,
     UnauthorizedError,
 )
-from pyiceberg.table import Table
+from pyiceberg.table import CommitTableRequest, Table, TableIdentifier
+from pyiceberg.table.update import TableRequirement, TableUpdate
 from requests.adapters import HTTPAdapter
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import NoSuchModuleError, OperationalError, SQLAlchemyError
@@ -288,6 +291,7 @@ SILENT_SECONDS: Final = 60.0
 
 LOOK_SECONDS: Final = 20.0
 
+_TOGETHER: Final = "/v1/{prefix}/transactions/commit"
 _COMMITS: Final = ("/namespaces", "/transactions/")
 _OF_LIBPQ: Final = frozenset({"psycopg", "psycopg2"})
 _OF_MYSQL: Final = frozenset({"pymysql", "mysqldb"})
@@ -297,7 +301,7 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
     """Opens a catalog by PyIceberg's properties, ``type`` among them."""
     match properties["type"]:
         case "rest":
-            return _Rest(name, **properties)
+            return EndingRestCatalog(name, **properties)
         case "sql":
             return _Sql(name, **properties)
         case "hive":
@@ -328,14 +332,44 @@ def _commits(request: requests.PreparedRequest) -> bool:
     return not is_look and any(each in (request.url or "") for each in _COMMITS)
 
 
-class _Rest(RestCatalog):
+class EndingRestCatalog(RestCatalog):
     """A REST catalog whose every request ends, including those that open it."""
+
+    @property
+    def commits_tables_together(self) -> bool:
+        """Whether the catalog says that it takes changes of several tables in one request."""
+        told = Endpoint(http_method=HttpMethod.POST, path=_TOGETHER)
+        return told in self._supported_endpoints
+
+    def commit_together(
+        self, changes: Iterable[tuple[Table, tuple[TableRequirement, ...], tuple[TableUpdate, ...]]]
+    ) -> None:
+        """Sends requirements and updates of several tables in one request.
+
+        Raises:
+            CommitFailedException: if a requirement is not met.
+        """
+        requests_ = [_change_of(table, required, updates) for table, required, updates in changes]
+        url = self.url("transactions/commit", prefixed=True)
+        document = {"table-changes": [each.model_dump(mode="json") for each in requests_]}
+        answer = self._session.post(url, json=document)
+        if answer.status_code == HTTPStatus.CONFLICT:
+            raise CommitFailedException(answer.text)
+        answer.raise_for_status()
 
     def _config_headers(self, session: requests.Session) -> None:
         """Prepares a new session; PyIceberg calls this method before asking for a token."""
         for scheme in ("http://", "https://"):
             session.mount(scheme, _Patient())
         super()._config_headers(session)
+
+
+def _change_of(
+    table: Table, required: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+) -> CommitTableRequest:
+    namespace, name = table.name()
+    identifier = TableIdentifier.model_validate({"namespace": [namespace], "name": name})
+    return CommitTableRequest(identifier=identifier, requirements=required, updates=updates)
 
 
 class _Sql(SqlCatalog):

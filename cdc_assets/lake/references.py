@@ -33,6 +33,7 @@ from pyiceberg.table.update import (
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.errors import ConflictError
+from cdc_assets.lake.connection import EndingRestCatalog
 
 _MAIN = "main"
 
@@ -96,9 +97,18 @@ def drop_refs(table: Table, names: Iterable[str]) -> Table:
 def tag_tables(tables: Sequence[tuple[Table, int]], tag: str) -> bool:
     """Sets a tag on a snapshot of each table; returns whether one request did so for all.
 
-    One request for several tables is optional for a catalog. Its atomicity cannot be seen from
-    here: `docs/consistent.md` says which catalogs have been tried.
+    One request for several tables is optional for a catalog; whether it takes them all or none
+    cannot be seen from here.
+
+    Raises:
+        ConflictError: if a table is another one.
     """
+    catalog = tables[0][0].catalog
+    if isinstance(catalog, EndingRestCatalog) and catalog.commits_tables_together:
+        changes = [(table, (_same(table),), (_set_tag(tag, to),)) for table, to in tables]
+        with _conflicts(tables[0][0]):
+            catalog.commit_together(changes)
+        return True
     for table, to in tables:
         _committed(table, (), (_set_tag(tag, to),))
     return len(tables) == 1
@@ -134,11 +144,16 @@ def _committed(
     table: Table, required: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
 ) -> Table:
     """Returns the table after the commit. Old metadata files are left to the catalog."""
-    same = AssertTableUUID(uuid=table.metadata.table_uuid)
     with _conflicts(table):
-        said: CommitTableResponse = table.catalog.commit_table(table, (same, *required), updates)
+        said: CommitTableResponse = table.catalog.commit_table(
+            table, (_same(table), *required), updates
+        )
     at = said.metadata_location
     return Table(table.name(), said.metadata, at, table.io, table.catalog, table.config)
+
+
+def _same(table: Table) -> AssertTableUUID:
+    return AssertTableUUID(uuid=table.metadata.table_uuid)
 
 
 @contextmanager

@@ -7,7 +7,10 @@ PostgreSQL under load of transfers over three tables → Debezium → Kafka → 
 from __future__ import annotations
 
 import os
+import random
+import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 import pytest
 from cdc_assets_devstack.stack import LocalStack
@@ -18,8 +21,16 @@ from cdc_assets import consistent
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.lake.connection import CatalogConnection
 from cdc_assets.lake.cuts import TAG, CutLake, StoredCut, cuts_name
+from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.bank import MAKE, TABLES, Rows, Transfers, violations
-from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
+from cdc_assets_tests.stack.killed import kill_part
+from cdc_assets_tests.stack.replicated import (
+    Replicated,
+    new_database,
+    new_mariadb_database,
+    replicated,
+)
+from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.waiting import until
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
@@ -28,15 +39,23 @@ NAME = "bank"
 SEED = int(os.environ.get("CDC_ASSETS_SEED", "11"))
 
 
-@pytest.fixture
-def bank(stack: LocalStack, stack_config: ReplicationConfig) -> Iterator[Replicated]:
-    dsn = new_database(stack, NAME, *MAKE)
-    topics = {"include": [rf"{NAME}\.(transaction|public\.({'|'.join(TABLES)}))"]}
+@contextmanager
+def a_bank(stack: LocalStack, config: ReplicationConfig, kind: str) -> Iterator[Replicated]:
+    new = new_database if kind == "postgres" else new_mariadb_database
+    schema = "public" if kind == "postgres" else NAME
+    topics = {"include": [rf"{NAME}\.(transaction|{schema}\.({'|'.join(TABLES)}))"]}
+    often = {"every": "1s", "keep": "1d"}
     with replicated(
-        stack, stack_config, NAME, dsn, topics=topics, consistent={"every": "1s", "keep": "1d"}
+        stack, config, NAME, new(stack, NAME, *MAKE), topics=topics, consistent=often
     ) as made:
         yield made
     stack.up(["connect"])
+
+
+@pytest.fixture
+def bank(stack: LocalStack, stack_config: ReplicationConfig) -> Iterator[Replicated]:
+    with a_bank(stack, stack_config, "postgres") as made:
+        yield made
 
 
 def catalog_of(config: ReplicationConfig) -> Catalog:
@@ -60,7 +79,7 @@ def at_cut(bank: Replicated, cut: StoredCut) -> Mapping[str, Rows]:
 
 
 def test_every_cut_is_a_state_of_the_source_and_heads_are_not(
-    bank: Replicated, capsys: pytest.CaptureFixture[str]
+    bank: Replicated, spark: Session, capsys: pytest.CaptureFixture[str]
 ) -> None:
     work = Transfers(bank.side, SEED)
     broken = looks = 0
@@ -89,7 +108,49 @@ def test_every_cut_is_a_state_of_the_source_and_heads_are_not(
     for each in cuts[0].tables:
         table = catalog.load_table((each.lake_namespace, each.lake_table))
         assert table.metadata.refs[TAG].snapshot_id == each.snapshot
+    run = bank.start("consistent", "sql", NAME)
+    assert run.wait(60) == 0
+    for line in bank.last_words().splitlines()[-len(TABLES) :]:
+        (count,) = spark.sql(line.replace("SELECT *", "SELECT count(*) n").rstrip(";")).collect()
+        name = next(each for each in TABLES if f"`{bank.entry(each).target.name}`" in line)
+        assert count["n"] == len(newest[name])
     with capsys.disabled():
         print(f"\n{work.done} transfers, {len(cuts)} cuts, none violated; "
               f"{broken} of {looks} looks at heads were; the newest cut has {last} transfers; "
               f"{cuts_name(NAME)}")  # fmt: skip
+
+
+@profiles.in_soak
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+def test_cuts_are_states_of_the_source_despite_kills_and_new_columns(
+    stack: LocalStack,
+    stack_config: ReplicationConfig,
+    kind: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rng = random.Random(SEED)
+    with a_bank(stack, stack_config, kind) as bank:
+        work = Transfers(bank.side, SEED)
+        with work.running(lambda over: over.wait(0.02)):
+            bank.replicate()
+            for number in range(6):
+                run = bank.start("replicate", "--until-caught-up")
+                with suppress(subprocess.TimeoutExpired):
+                    run.wait(rng.uniform(2, 15))
+                run.kill()
+                run.wait(10)
+                if number % 2:
+                    kill_part(stack.connect)
+                    stack.up(["connect"])
+                else:
+                    bank.execute(f"ALTER TABLE ledger ADD COLUMN note{number} varchar(10)")
+                bank.replicate()
+        bank.wait_until_delivered()
+        bank.replicate()
+        assert not bank.differences(*TABLES)
+        cuts = CutLake(bank.config).cuts(NAME)
+        assert len(cuts) >= 6
+        for cut in cuts:
+            assert not violations(at_cut(bank, cut)), cut
+        with capsys.disabled():
+            print(f"\n{kind}: {work.done} transfers, {len(cuts)} cuts, none violated")
