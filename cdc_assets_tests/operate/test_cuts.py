@@ -1,0 +1,41 @@
+"""The document of a pending cut, and the settings of cuts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.config.batch import ConsistentConfig
+from cdc_assets.log.common_cut import CommonCut, EndAt
+from cdc_assets.operate.cuts import PendingCut, PendingCuts
+
+pytestmark = pytest.mark.unit
+
+AT = datetime(2026, 3, 1, 7, tzinfo=UTC)
+
+
+def test_a_pending_cut_is_read_as_it_was_written(tmp_path: Path) -> None:
+    book = PendingCuts(str(tmp_path / "registry.json"))
+    ends = {TableName("a/b", "p.q", name): OffsetVector.of({0: 7, 3: 9}) for name in ("x", "y")}
+    pending = PendingCut(4, "t", CommonCut("9:1", EndAt(3, AT), AT, ends), AT)
+    assert book.read("a/b", "t") is None
+    book.write("a/b", "t", pending)
+    assert book.read("a/b", "t") == pending
+    assert book.read("a", "t") is None
+    gone = TableName("a/b", "p.q", "x")
+    assert [*pending.without([gone]).cut.ends] == [TableName("a/b", "p.q", "y")]
+    book.write("a/b", "t", None)
+    assert book.read("a/b", "t") is None
+
+
+def test_durations_have_a_unit() -> None:
+    config = ConsistentConfig(every="90s", keep="2d")
+    assert (config.interval, config.kept) == (timedelta(seconds=90), timedelta(days=2))
+    for text in ("1", "0s", "1 m", "1w", "-1s", "1s\n"):
+        with pytest.raises(ValidationError, match="is not a duration"):
+            ConsistentConfig(every=text)
