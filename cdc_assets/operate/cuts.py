@@ -20,12 +20,13 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.batch import ConsistentConfig
 from cdc_assets.effects import effect
@@ -45,6 +46,14 @@ LOOK: Final = timedelta(seconds=5)
 """How often to look whether tables that other processes merge have reached a boundary, and how long
 to wait with another search if there was no cut."""
 
+_FROM_SOURCE: Final = frozenset({
+    PublishKind.REPAIR, PublishKind.RESNAPSHOT, PublishKind.READ, PublishKind.REBUILD,
+})  # fmt: skip
+"""Publishes with rows of the source that may be newer than what is merged of the log."""
+
+_SKEW: Final = timedelta(minutes=1)
+"""How long after such a publish a commit is certainly later than the rows, despite clocks."""
+
 _READ_SECONDS: Final = 0.5
 """How often to read which cut is pending."""
 
@@ -59,12 +68,14 @@ class PendingCut:
         number: its number once it is added.
         log: the topic of the source's transactions.
         cut: the commit, and where it ends in each table's topic.
+        topic_ids: of these topics: offsets of another one mean nothing.
         begun_at: when it was begun, aware.
     """
 
     number: int
     log: str
     cut: CommonCut
+    topic_ids: Mapping[TableName, str]
     begun_at: datetime
 
     def without(self, tables: Iterable[TableName]) -> PendingCut:
@@ -72,13 +83,18 @@ class PendingCut:
         gone = set(tables)
         ends = {table: end for table, end in self.cut.ends.items() if table not in gone}
         cut = CommonCut(self.cut.transaction, self.cut.end, self.cut.committed_at, ends)
-        return PendingCut(self.number, self.log, cut, self.begun_at)
+        return replace(self, cut=cut)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the document."""
         cut = self.cut
         tables = [
-            {"schema": table.schema, "table": table.name, "ends": end.as_dict()}
+            {
+                "schema": table.schema,
+                "table": table.name,
+                "ends": end.as_dict(),
+                "topic_id": self.topic_ids[table],
+            }
             for table, end in cut.ends.items()
         ]
         return {
@@ -96,15 +112,14 @@ class PendingCut:
     def of(cls, source: str, told: Mapping[str, Any]) -> PendingCut:
         """Reads what `to_dict` returns."""
         at = datetime.fromisoformat
-        ends = {
-            TableName(source, each["schema"], each["table"]): OffsetVector.of(
-                {int(partition): offset for partition, offset in each["ends"].items()}
-            )
-            for each in told["tables"]
-        }
+        ends, topic_ids = dict[TableName, OffsetVector](), dict[TableName, str]()
+        for each in told["tables"]:
+            table = TableName(source, each["schema"], each["table"])
+            ends[table] = OffsetVector.of({int(p): at for p, at in each["ends"].items()})
+            topic_ids[table] = each["topic_id"]
         end = EndAt(told["end_offset"], at(told["end_sent_at"]))
         cut = CommonCut(told["transaction"], end, at(told["committed_at"]), ends)
-        return cls(told["number"], told["log"], cut, at(told["begun_at"]))
+        return cls(told["number"], told["log"], cut, topic_ids, at(told["begun_at"]))
 
 
 class PendingCuts:
@@ -217,7 +232,8 @@ class SourceCuts:
         if committed.ranges_to(end):
             return end
         # The shards of a lake table have to be there in one snapshot: the first ones wait.
-        return end if entry.shard and committed == end and not self._is_there(log, entry) else None
+        is_first = entry.shard is not None and not end.ranges_to(committed)
+        return end if is_first and not self._is_there(log, entry) else None
 
     def advance(self, entry: TableEntry | None) -> list[StoredCut]:
         """Begins a cut if one is due, or adds the pending one if all tables are there.
@@ -323,22 +339,20 @@ class SourceCuts:
         if isinstance(found, NoCut):
             log.why = found.reason
             return
-        numbers = [each.number for each in self._lake.cuts(self._source)]
-        number = max(numbers, default=0) + 1
-        self._book.write(self._source, log.log, PendingCut(number, log.log, found, now))
+        self._book.write(self._source, log.log, found)
         self._read(log)
 
-    def _found(self, log: LogCuts, now: datetime) -> CommonCut | NoCut:
+    def _found(self, log: LogCuts, now: datetime) -> PendingCut | NoCut:
         members = self._members(log)
         shared = next((each for each in members if each.is_shared), None)
         if shared is not None:
             return NoCut(f"topic {shared.topic} holds several tables")
         states = self._lake.states([(each.target, each.shard_value) for each in members])
-        tables = list[CutTable]()
+        tables, topic_ids = list[CutTable](), dict[TableName, str]()
         for each, state in zip(members, states, strict=True):
             if state is None or state.published is None:
                 return NoCut(f"{each.table} was not merged yet")
-            committed = state.published.offsets
+            committed, topic_ids[each.table] = state.published.offsets, state.published.topic_id
             tables.append(CutTable(each.table, each.topic, each.at_source.qualified, committed))
         if not tables:
             return NoCut("no table is merged")
@@ -347,7 +361,12 @@ class SourceCuts:
         )
         marks = self._services.formats[self._source]
         after = log.last and EndAt(log.last.end_offset, log.last.end_sent_at)
-        return self._services.log.cut_finder(log.log, marks, patience).find(tables, after, now)
+        finder = self._services.log.cut_finder(log.log, marks, patience)
+        found = finder.find(tables, after, now)
+        if isinstance(found, NoCut):
+            return found
+        numbers = [each.number for each in self._lake.cuts(self._source)]
+        return PendingCut(max(numbers, default=0) + 1, log.log, found, topic_ids, now)
 
     # ── reaching ─────────────────────────────────────────────────────────────────────────
 
@@ -390,24 +409,41 @@ class SourceCuts:
             return None
         if target in log.reached:
             return log.reached[target]
-        ends = log.pending.cut.ends
         past = self._lake.past(target)
+        line = past.line if past else ()
         passed = False
-        for each in past.line if past else ():
-            of = [each.published.of_shard(entry.shard_value) for entry in entries]
-            at = [_place(found, ends[e.table]) for found, e in zip(of, entries, strict=True)]
-            if all(place == 0 for place in at):
-                log.reached[target] = each.snapshot
-                return each.snapshot
-            passed = passed or any(place > 0 for place in at)
-            if all(place < 0 for place in at):
+        for at, each in enumerate(line):
+            places = [self._place(log.pending, entry, each.published) for entry in entries]
+            if all(place < 0 for place in places):
                 break
+            is_read = each.published.kind in _FROM_SOURCE
+            passed = passed or is_read or any(place > 0 for place in places)
+            if any(places) or is_read:
+                continue
+            reads = (one.at for one in line[at:] if one.published.kind in _FROM_SOURCE)
+            if any(one + _SKEW >= log.pending.cut.end.sent_at for one in reads):
+                passed = True
+                break
+            log.reached[target] = each.snapshot
+            return each.snapshot
         if passed:
-            _log.info("%s: the cut at %s is given up: %s was merged beyond it",
+            _log.info("%s: the cut at %s is given up: %s is beyond it",
                       self._source, log.pending.cut.transaction, target)  # fmt: skip
             self._book.write(self._source, log.log, None)
             self._read(log)
         return None
+
+    def _place(self, pending: PendingCut, entry: TableEntry, published: Published) -> int:
+        """Compares a table's offsets with a boundary: below it -1, at it 0, beyond it 1."""
+        of = published.of_shard(entry.shard_value)
+        if of is None:
+            return -1
+        if of.topic_id != pending.topic_ids[entry.table]:
+            return 1
+        end = pending.cut.ends[entry.table]
+        partitions = {p for p, _ in of.offsets} | {p for p, _ in end}
+        differences = [of.offsets.get(p) - end.get(p) for p in partitions]
+        return 1 if any(each > 0 for each in differences) else -1 if any(differences) else 0
 
     # ── adding ───────────────────────────────────────────────────────────────────────────
 
@@ -448,16 +484,6 @@ class SourceCuts:
         """Withdraws cuts of which a snapshot is gone: a table was rebuilt, or snapshots expired."""
         gone = self._lake.withdrawn(self._lake.cuts(self._source))
         self._lake.withdraw_cuts(self._source, gone)
-
-
-def _place(published: Published | None, end: OffsetVector) -> int:
-    """Compares committed offsets with a boundary: below it -1, at it 0, beyond it 1."""
-    if published is None:
-        return -1
-    at = published.offsets
-    partitions = {p for p, _ in at} | {p for p, _ in end}
-    differences = [at.get(p) - end.get(p) for p in partitions]
-    return 1 if any(each > 0 for each in differences) else -1 if any(differences) else 0
 
 
 class Cuts:

@@ -22,7 +22,8 @@ AT = datetime(2026, 3, 1, 7, tzinfo=UTC)
 def test_a_pending_cut_is_read_as_it_was_written(tmp_path: Path) -> None:
     book = PendingCuts(str(tmp_path / "registry.json"))
     ends = {TableName("a/b", "p.q", name): OffsetVector.of({0: 7, 3: 9}) for name in ("x", "y")}
-    pending = PendingCut(4, "t", CommonCut("9:1", EndAt(3, AT), AT, ends), AT)
+    ids = dict.fromkeys(ends, "id")
+    pending = PendingCut(4, "t", CommonCut("9:1", EndAt(3, AT), AT, ends), ids, AT)
     assert book.read("a/b", "t") is None
     book.write("a/b", "t", pending)
     assert book.read("a/b", "t") == pending
