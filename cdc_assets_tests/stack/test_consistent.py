@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
+import dagster as dg
 import pytest
 from cdc_assets_devstack.stack import LocalStack
 from pyiceberg.catalog import Catalog
@@ -108,6 +109,11 @@ def test_every_cut_is_a_state_of_the_source_and_heads_are_not(
     for each in cuts[0].tables:
         table = catalog.load_table((each.lake_namespace, each.lake_table))
         assert table.metadata.refs[TAG].snapshot_id == each.snapshot
+    with dg.DagsterInstance.from_config(str(bank.instance)) as instance:
+        event = instance.get_latest_materialization_event(dg.AssetKey(["consistent", NAME]))
+    assert event is not None
+    assert event.asset_materialization is not None
+    assert event.asset_materialization.metadata["cut"].value == cuts[0].number
     run = bank.start("consistent", "sql", NAME)
     assert run.wait(60) == 0
     for line in bank.last_words().splitlines()[-len(TABLES) :]:
