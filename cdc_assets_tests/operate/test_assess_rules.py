@@ -464,6 +464,31 @@ def test_a_table_of_mysql_needs_whole_rows_and_no_versions() -> None:
     assert verdicts(judge_table(TABLE, Table(versioned))) == {"refused_table": Verdict.NO}
 
 
+@pytest.mark.parametrize(
+    ("settings", "is_named"),
+    [
+        ({}, True),
+        ({"provide.transaction.metadata": "true"}, False),
+        ({"provide.transaction.metadata": "true", "topic.creation.default.partitions": "4"}, True),
+        (
+            {"provide.transaction.metadata": "true", "topic.creation.default.partitions": "4",
+             "topic.creation.groups": "t", "topic.creation.t.partitions": "1"},
+            False,
+        ),
+    ],
+    ids=["none", "one partition", "four", "a group of its own"],
+)  # fmt: skip
+def test_cuts_need_transactions_in_one_partition(settings: dict[str, str], is_named: bool) -> None:
+    expected = ExpectedConnector(
+        SOURCE, "debezium-json", ConnectorConfig(), has_database=False, takes_cuts=True
+    )
+    connector = Connector("shop", "", {**MARIADB, **settings})
+    found = {each.name for each in judge_connector(connector, expected)}
+    assert ("no_cuts" in found) is is_named
+    without = replace(expected, takes_cuts=False)
+    assert "no_cuts" not in {each.name for each in judge_connector(connector, without)}
+
+
 def test_a_history_needs_a_key() -> None:
     keyless = MysqlTable((MysqlColumn("name", "text"),), ())
     connector = Connector("shop", "", {**MARIADB, "provide.transaction.metadata": "true"})

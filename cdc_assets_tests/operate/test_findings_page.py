@@ -108,6 +108,7 @@ def facts_of_connectors() -> Iterator[ConnectorCase]:
         connector("yugabyte", ignore_exceptions="true"),
     ):  # fmt: skip
         yield ConnectorCase(each, here)
+        yield ConnectorCase(each, replace(here, takes_cuts=True))
 
 
 def facts_of_postgres() -> Iterator[Postgres]:

@@ -157,12 +157,14 @@ class ExpectedConnector:
         format: the name of its format.
         connector: the configured modes.
         has_database: whether a catalog provides types.
+        takes_cuts: whether the source has ``consistent``.
     """
 
     at: Subject
     format: str
     connector: ConnectorConfig
     has_database: bool
+    takes_cuts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,25 @@ def _source(facts: ConnectorCase) -> dict[str, str]:
     return {"source": facts.expected.at.source}
 
 
+def _uncut(facts: ConnectorCase) -> Iterable[Obstacle]:
+    """Finds what the cuts of a source lack: transactions, in one partition."""
+    connector = facts.connector
+    if not facts.expected.takes_cuts:
+        return
+    name = f"connector {connector.name}"
+    if not connector.is_on("provide.transaction.metadata", default=False):
+        words = {"setting": "provide.transaction.metadata=true"}
+        yield Obstacle(f"{name} sends no transaction metadata", words=words)
+        return
+    groups = [each.strip() for each in connector.get("topic.creation.groups", "").split(",")]
+    widths = {each: connector.get(f"topic.creation.{each}.partitions") for each in groups if each}
+    default = connector.get("topic.creation.default.partitions")
+    if default not in ("", "1", "-1") and "1" not in widths.values():
+        problem = f"{name} makes its transaction topic with {default} partitions"
+        group = "a group of topic.creation.groups for it, with partitions=1 (docs/consistent.md)"
+        yield Obstacle(problem, words={"setting": group})
+
+
 def _guessed(facts: ConnectorCase) -> str:
     connector = facts.connector
     if connector.kind == "mongodb":  # a document is one column, of text
@@ -281,5 +300,9 @@ RULES: Final[tuple[Rule[ConnectorCase], ...]] = (
         "unsigned_as_long", _PARTIAL, "`bigint.unsigned.handling.mode`, without `database:`",
         _unsigned, "values from 2^63 on are stored as negative numbers",
         "set it to precise, or configure database:",
+    ),
+    Rule(
+        "no_cuts", _PARTIAL, "what `consistent` needs of transactions", _uncut,
+        "there are no states of all tables as of one commit", "set {setting}",
     ),
 )  # fmt: skip

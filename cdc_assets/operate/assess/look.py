@@ -236,7 +236,8 @@ def _connectors(look: _AssessRun, at: Subject, known: SourceFacts) -> Connectors
         look.findings.append(away("connect", at, error))
         asked = SourceAccess(known.is_debezium, "", has_connector=True, has_database=has_database)
     look.add(judge_asked(at, asked))
-    expected = ExpectedConnector(at, source.format, source.connector, source.database is not None)
+    has_database, takes_cuts = source.database is not None, source.consistent is not None
+    expected = ExpectedConnector(at, source.format, source.connector, has_database, takes_cuts)
     for connector in found.found if found else ():
         look.add(judge_connector(connector, expected))
     return found
