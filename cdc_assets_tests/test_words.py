@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets_tests.words import found_in, instead, main
+from cdc_assets_tests.words import CHECKOUT, READ, files_in, found_in, instead, main
 
 pytestmark = pytest.mark.unit
 
@@ -32,10 +32,26 @@ told = beside = anew = "anew"
 FLIES = "Whether the toldest anewer goes."
 '''
 
+PAGE = """\
+# A table is built anew
 
-def written(folder: Path, text: str) -> Path:
+It lies `beside` the
+old one, and goes
+on amid [changes](#told-anew).
+
+```sh
+cdc-assets rebuild --told  # thereof
+```
+
+<a id="anew"></a>An odd ` does not hide what is wanted.
+
+Nor does the ` end here, as told.
+"""
+
+
+def written(folder: Path, text: str, name: str = "example.py") -> Path:
     """Writes an example file."""
-    file = folder / "example.py"
+    file = folder / name
     file.write_text(text, encoding="utf-8")
     return file
 
@@ -56,6 +72,33 @@ def test_each_refused_word_is_found_with_its_line(tmp_path: Path) -> None:
 
 def test_names_of_code_and_longer_words_are_no_refused_words(tmp_path: Path) -> None:
     assert list(found_in(written(tmp_path, CLEAN))) == []
+
+
+def test_each_refused_word_of_a_page_is_found_in_prose_and_not_in_code(tmp_path: Path) -> None:
+    assert list(found_in(written(tmp_path, PAGE, "page.md"))) == [
+        (1, "anew"),
+        (3, "lies"),
+        (4, "goes on"),
+        (5, "amid"),
+        (11, "what is wanted"),
+        (13, "told"),
+    ]
+
+
+def test_a_page_with_refused_words_fails_and_the_changelog_passes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(tmp_path, PAGE, "CHANGELOG.md")
+    assert main([tmp_path]) == 0
+    page = written(tmp_path, PAGE, "page.md")
+    assert main([page]) == main([tmp_path]) == 1
+    assert f"{page}:1: 'anew' → " in capsys.readouterr().out
+
+
+def test_the_documents_are_checked() -> None:
+    files = {file.relative_to(CHECKOUT).as_posix() for file in files_in(READ)}
+    assert {"README.md", "CONTRIBUTING.md", "docs/operations.md", "cdc_assets/cli.py"} <= files
+    assert "CHANGELOG.md" not in files
 
 
 def test_the_printed_line_names_the_place_and_what_to_write_instead(

@@ -1,8 +1,9 @@
 """Refuses words that hide what a sentence is about: ``python -m cdc_assets_tests.words``.
 
-Looks at docstrings, help texts and messages: every string of the product with a space in it.
-Names of code are ignored: text between backticks, and the name before the colon in a docstring's
-list of arguments or attributes. CONTRIBUTING.md, *Words*, says what to write instead.
+Looks at docstrings, help texts and messages: every string of the product with a space in it; and
+at the prose of Markdown files, except the changelog. Names of code are ignored: text between
+backticks, the name before the colon in a docstring's list of arguments or attributes, code blocks,
+targets of links, HTML tags. CONTRIBUTING.md, *Words*, says what to write instead.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ from pathlib import Path
 from typing import Final
 
 CHECKOUT: Final = Path(__file__).parents[1]
-PRODUCT: Final = (CHECKOUT / "cdc_assets", CHECKOUT / "packages")
+READ: Final = tuple(
+    CHECKOUT / each
+    for each in ("cdc_assets", "packages", "docs", "examples", "README.md", "CONTRIBUTING.md")
+)
+"""The folders and files that are checked."""
+EXEMPT: Final = "CHANGELOG.md"
 REFUSED: Final = {
     r"anew": "again; from the source; a new …",
     r"beside": "next to a file: say the folder; of two tables: shadow table; in addition to",
@@ -28,19 +34,33 @@ REFUSED: Final = {
 }
 """By pattern, the words to write instead."""
 _REFUSED: Final = re.compile(
-    rf"(?<!--)\b({'|'.join(f'({each})' for each in REFUSED)})\b", re.IGNORECASE
+    rf"(?<!--)\b({'|'.join(REFUSED)})\b".replace(" ", r"\s+"), re.IGNORECASE
 )
 _CODE: Final = re.compile(r"(`+)[^`]*\1|^ +\w+(?=: )", re.MULTILINE)
 """Names of code within a sentence: between backticks, or of an argument or attribute."""
+_MARKUP: Final = re.compile(
+    r"^ *(```+|~~~+).*?^ *\1|(?<!`)(`+)(?!`)(?:(?!\n\n).)+?(?<!`)\2(?!`)|\]\([^)\n]*\)|<[^>\n]+>",
+    re.MULTILINE | re.DOTALL,
+)
+"""Parts of Markdown that are not prose: code blocks, code spans, targets of links, HTML tags."""
 
 
 def found_in(file: Path) -> Iterator[tuple[int, str]]:
-    """Yields line and word of each refused word in a file's strings."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    """Yields line and word of each refused word in a module's strings or a page's prose."""
+    for first, prose in _prose_of(file):
+        for match in _REFUSED.finditer(prose):
+            yield first + prose.count("\n", 0, match.start()), " ".join(match[0].split())
+
+
+def _prose_of(file: Path) -> Iterator[tuple[int, str]]:
+    """Yields the first line and the text of a file's prose, with spaces in place of code."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".md":
+        yield 1, _MARKUP.sub(_blank, text)
+        return
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            prose = _CODE.sub(_blank, node.value)
-            for match in _REFUSED.finditer(prose):
-                yield node.lineno + prose.count("\n", 0, match.start()), match[0]
+            yield node.lineno, _CODE.sub(_blank, node.value)
 
 
 def _blank(code: re.Match[str]) -> str:
@@ -53,14 +73,19 @@ def instead(word: str) -> str:
     return next(text for each, text in REFUSED.items() if re.fullmatch(each, word, re.IGNORECASE))
 
 
-def main(folders: Sequence[Path] = PRODUCT) -> int:
+def files_in(places: Sequence[Path]) -> list[Path]:
+    """Returns the modules and pages in folders, and single files, without the changelog."""
+    inside = [file for each in places for file in (each.rglob("*") if each.is_dir() else [each])]
+    return sorted(f for f in inside if f.suffix in (".py", ".md") and f.name != EXEMPT)
+
+
+def main(places: Sequence[Path] = READ) -> int:
     """Prints each refused word with its place, and returns 1 if there is any."""
-    files = sorted(file for folder in folders for file in folder.rglob("*.py"))
-    found = [(file, line, word) for file in files for line, word in found_in(file)]
+    found = [(file, line, word) for file in files_in(places) for line, word in found_in(file)]
     for file, line, word in found:
         print(f"{file}:{line}: '{word}' → {instead(word.lower())}")
     return int(bool(found))
 
 
 if __name__ == "__main__":
-    sys.exit(main([Path(each) for each in sys.argv[1:]] or PRODUCT))
+    sys.exit(main([Path(each) for each in sys.argv[1:]] or READ))

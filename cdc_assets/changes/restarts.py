@@ -64,8 +64,8 @@ COMMIT_NUMBERS: Final[Mapping[Scheme, int]] = {
 }
 """How many numbers identify the commit. Schemes not listed have no such restarts.
 
-The binlog has epochs of its own (`cdc_assets.changes.numbering`), YugabyteDB's hybrid times go
-on after a restore, and Kafka's offsets never go back.
+The binlog has epochs of its own (`cdc_assets.changes.numbering`), YugabyteDB's hybrid times
+continue after a restore, and Kafka's offsets never go back.
 """
 
 

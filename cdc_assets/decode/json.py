@@ -1,7 +1,7 @@
 """Calls the functions that read records (``jvm/src``).
 
-Spark finds them in a catalog of functions, whose names are the types that they return, or what is
-wanted of them in JSON.
+Spark finds them in a catalog of functions. A function's name is its result type, or its task in
+JSON.
 """
 
 from __future__ import annotations
