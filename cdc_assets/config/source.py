@@ -27,6 +27,7 @@ from cdc_assets.config.column import column_type
 from cdc_assets.config.connector import ConnectorConfig
 from cdc_assets.config.database import ConnectConfig, DatabaseConfig
 from cdc_assets.config.formats import installed
+from cdc_assets.config.layout import LayoutConfig
 from cdc_assets.config.maintenance import MaintenanceConfig
 from cdc_assets.config.schema_changes import (
     OnDropped,
@@ -210,6 +211,21 @@ class SourceConfig(Strict):
         if self.merge_into and self.mode != "mirror":
             what = f"tables that are merged into one (merge_into) cannot have mode: {self.mode}"
             raise refuse(what, "name the tables that are to have it under tables, or leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _one_layout_of_a_shared_table(self) -> Self:
+        seen = dict[LakeName, tuple[str, LayoutConfig]]()
+        for name, each in self.tables.items():
+            schema, _, table = name.partition(".")
+            merged = self._merged(TableName("", schema, table))
+            if merged is None or each.layout == LayoutConfig():
+                continue
+            lake = merged.lake_name(TableName("", schema, table))
+            other, layout = seen.setdefault(lake, (name, each.layout))
+            if layout != each.layout:
+                what = f"tables.{name}.layout: {other} is merged into the same table, with another"
+                raise refuse(what, "give both the same layout, or only one of them a layout")
         return self
 
     @property

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from cdc_assets.config.column import ColumnOverrides
+from cdc_assets.config.layout import LayoutConfig
 from cdc_assets.config.maintenance import MaintenanceConfig
 from cdc_assets.config.schema_changes import (
     OnDropped,
@@ -31,6 +32,7 @@ class TableOverrides(Strict):
     ``mode`` is the lake table's mode, also chosen before that; it overrides the source's.
     ``absent_columns`` may be missing in records, and are then emptied in the rows these change.
     ``row_filter: accept`` accepts a table whose rows the publication filters.
+    ``layout`` is that of the lake table's files.
     ``schema_changes``, ``on_incompatible``, ``dropped_columns``, ``dropped_table``,
     ``recreated_table``, ``renamed_table``, ``silent_changes`` and each key of ``maintenance``
     override the source's.
@@ -50,6 +52,7 @@ class TableOverrides(Strict):
     renamed_table: OnRenamed | None = None
     silent_changes: SilentChangesOrOne | None = None
     maintenance: MaintenanceConfig | None = None
+    layout: LayoutConfig = LayoutConfig()
 
     @field_validator("columns", mode="before")
     @classmethod

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.sorting import NullOrder, SortDirection
 from pyiceberg.types import NestedField
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.lake.properties import OFFSETS, PREFIX, OtherShards, Published
+from cdc_assets.schema.file_layout import SortTerm, Term, Transform
 
 _DELETES_GO_WITH_THEIR_FILES: Final = 3
 """From this format version on, a data file that is removed takes its deletion vector with it, so
@@ -26,6 +29,18 @@ class LakeColumn:
     type: str
     required: bool
     comment: str
+
+
+_NUMBERED: Final = re.compile(r"(bucket|truncate)\[(\d+)\]")
+_KNOWN: Final = frozenset(each.value for each in Transform)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionField:
+    """A field of a table's present partition; ``term`` is None if it is none that we write."""
+
+    name: str
+    term: Term | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +68,9 @@ class TableState:
         head_types: types in the head, by present names, in Iceberg's spelling: a column may have
             been widened since.
         format_version: of Iceberg; None if unknown.
+        partition: the fields by which new files are partitioned.
+        sort_order: the order of rows in new files; empty without one, or one that we do not write.
+        bound: columns that a partition, past or present, or the sort order uses.
     """
 
     name: LakeName
@@ -70,6 +88,14 @@ class TableState:
     files: int | None = None
     head_types: Mapping[str, str] = field(default_factory=dict[str, str])
     format_version: int | None = None
+    partition: tuple[PartitionField, ...] = ()
+    sort_order: tuple[SortTerm, ...] = ()
+    bound: frozenset[str] = frozenset()
+
+    @property
+    def parted_by(self) -> tuple[Term, ...]:
+        """The terms of the partition."""
+        return tuple(each.term for each in self.partition if each.term)
 
 
 def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
@@ -97,7 +123,40 @@ def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
         files=_count(head, "total-data-files"),
         head_types={now: str(each.field_type) for now, each in at_head.items()},
         format_version=table.metadata.format_version,
+        partition=tuple(
+            PartitionField(each.name, _term(table, each.source_id, each.transform))
+            for each in table.spec().fields
+            if str(each.transform) != "void"
+        ),
+        sort_order=_sort_order(table),
+        bound=_bound(table),
     )
+
+
+def _term(table: Table, source: int, transform: object) -> Term | None:
+    """Returns a transform of a column; None for others than we write."""
+    column = next((each.name for each in table.schema().fields if each.field_id == source), None)
+    numbered = _NUMBERED.fullmatch(str(transform))
+    kind, number = (numbered[1], int(numbered[2])) if numbered else (str(transform), 0)
+    known = kind in _KNOWN and column is not None
+    return Term(Transform(kind), column or "", number) if known else None
+
+
+def _sort_order(table: Table) -> tuple[SortTerm, ...]:
+    found = list[SortTerm]()
+    for each in table.sort_order().fields:
+        term = _term(table, each.source_id, each.transform)
+        if term is None:
+            return ()
+        descending = each.direction is SortDirection.DESC
+        found.append(SortTerm(term, descending, each.null_order is NullOrder.NULLS_FIRST))
+    return tuple(found)
+
+
+def _bound(table: Table) -> frozenset[str]:
+    used = {each.source_id for spec in table.specs().values() for each in spec.fields}
+    used |= {each.source_id for each in table.sort_order().fields}
+    return frozenset(each.name for each in table.schema().fields if each.field_id in used)
 
 
 def publishes(table: Table, head: int | None = None) -> Iterator[Published]:

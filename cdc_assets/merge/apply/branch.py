@@ -18,7 +18,13 @@ from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.plan.parts import Truncate
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.joins import sent
-from cdc_assets.merge.statements.writing import PLACE, Target, snapshot_writer, write_changes
+from cdc_assets.merge.statements.writing import (
+    PLACE,
+    Target,
+    arranged,
+    snapshot_writer,
+    write_changes,
+)
 from cdc_assets.merge.tables.lookups import lake_table
 from cdc_assets.schema.types import Column
 
@@ -107,7 +113,7 @@ class Branch:
         """
         of, plan = self._publisher, self._plan
         target = Target(of.catalog, plan.entry.target, plan.head)
-        write = partial(write_changes, rows, gone, in_one_task=self._is_small)
+        write = partial(write_changes, rows, gone, in_one_task=self._is_small, files=plan.files)
         if self.publishes(properties):
             self._require()
             of.at_once(lambda: write(target, properties))
@@ -126,7 +132,9 @@ class Branch:
 
     def overwrite(self, rows: DataFrame, properties: Mapping[str, str]) -> None:
         """Puts rows in the place of all of the shard that are there; properties as for `write`."""
-        writer = snapshot_writer(rows, self._open(), properties)
+        of, plan = self._publisher, self._plan
+        rows = arranged(rows, of.catalog, plan.files, spread=True)
+        writer = snapshot_writer(rows, self._open(), properties, plan.files)
         self._statements += 1
         with effect("spark: overwrite rows"):
             writer.overwrite(F.expr(sql.of_shard(self._plan.entry.shard)))

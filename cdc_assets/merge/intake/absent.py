@@ -70,7 +70,7 @@ class AbsentColumns:
         is_in_doubt = bool(doubtful and schema.key and plan.mode is not Mode.CHANGELOG)
         are_sent = self.types.sends_columns(plan.entry, plan.layout, is_known=verdict.is_known)
         doubt = Doubt(doubtful, verdict.is_known, are_sent) if is_in_doubt else None
-        return self.tables.with_absent(schema, dropped, given_up), doubt
+        return self.tables.with_absent(schema, dropped, given_up, plan.state), doubt
 
 
 def _not_published(plan: BatchPlan, columns: dict[str, str]) -> TerminalError:

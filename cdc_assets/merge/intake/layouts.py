@@ -25,24 +25,28 @@ from cdc_assets.lake.properties import MODE
 from cdc_assets.lake.side import side_lost, side_of
 from cdc_assets.merge.intake.describe import FirstSchema, TypeSource
 from cdc_assets.merge.plan.column_plan import ColumnPlan, identifier, plan_columns
+from cdc_assets.merge.plan.layout_plan import LayoutPlan, plan_layout
 from cdc_assets.merge.plan.table_steps import (
     CreateNamespace,
     CreateSide,
     CreateTable,
+    RenameColumn,
     TableStep,
     WidenColumn,
     statements,
 )
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.statements.own_columns import own_columns
+from cdc_assets.merge.statements.sql import CURRENT
 from cdc_assets.merge.tables import ends, ledger, tombstones
 from cdc_assets.merge.tables.tombstones import first_name
 from cdc_assets.registry import TableEntry
+from cdc_assets.schema.file_layout import FileLayout, fitted
 from cdc_assets.schema.iceberg import from_iceberg
 from cdc_assets.schema.policy import Reaction
 from cdc_assets.schema.promotions import fits
 from cdc_assets.schema.stored import to_json
-from cdc_assets.schema.types import Column, ColumnType, TableSchema, Wire
+from cdc_assets.schema.types import Column, ColumnType, Primitive, TableSchema, Wire
 
 _DIALECT: Final = "cdc-assets.dialect"
 _INLINE: Final = "cdc-assets.inline-schema"
@@ -69,6 +73,7 @@ _WAYS_OUT: Final = (
     "column (on_incompatible: new_column), allow the change (schema_changes), or rebuild the table "
     "(cdc-assets rebuild)"
 )
+_PRIMITIVES: Final = frozenset(Primitive)
 _UNSORTED: Final = {"write.spark.fanout.enabled": "true"}
 """Property for batches not sorted by partition: they have a shard's one, or a history's two."""
 
@@ -94,6 +99,7 @@ class LakeTables:
         self._deletes, self._mode = overrides.deletes, source.mode_of(entry.table)
         self._own = own_columns(self._mode, soft=self._deletes == "soft")
         self._excluded, self._masked = overrides.excluded, overrides.masked
+        self._files = overrides.layout.files
         self._lake = lake
         self._types = types
         self._entry = entry
@@ -115,6 +121,8 @@ class LakeTables:
             joining = self._types.first_schema(self._entry)
             has_own = self._types.has_schemas(self._entry, joining.layout)
             require_alike(first, joining, self._where, has_schemas=has_own)
+        if state is None:
+            self._fitted(first.schema)
         steps = () if state else (CreateNamespace(), self._create(first))
         if self._mode is Mode.CHANGELOG:  # a key has many rows, and nothing is looked up
             return TablePlan(first, steps)
@@ -161,15 +169,55 @@ class LakeTables:
                 raise TerminalError(what, where=self._where, remedy=_WAYS_OUT)
         if plan.changes:
             self._types.require_usable(self._entry, plan.schema)
-        return replace(plan, steps=(*self._with_side(state, plan), *plan.steps))
+        steps = (*self._with_side(state, plan), *plan.steps)
+        layout = self.layout(plan.schema, state, steps)
+        return replace(plan, steps=(*steps, *layout.steps), files=layout.files)
+
+    def layout(
+        self, schema: TableSchema, state: TableState | None, steps: Sequence[TableStep] = ()
+    ) -> LayoutPlan:
+        """Plans the layout of the table's files.
+
+        Args:
+            schema: the columns.
+            state: of the table; None if it is yet to be created.
+            steps: that are carried out before.
+
+        Raises:
+            TerminalError: if the configured layout does not fit the columns, or the table.
+        """
+        renamed = {each.was: each.name for each in steps if isinstance(each, RenameColumn)}
+        columns = {
+            *schema.names,
+            *self._own,
+            *(each.name for each in (state.columns if state else ())),
+        }
+        shard = (schema.shard_column,) if schema.shard_column else ()
+        fixed = (CURRENT,) if CURRENT in self._own else shard
+        return plan_layout(self._fitted(schema), state, fixed, columns, renamed)
+
+    def _fitted(self, schema: TableSchema) -> FileLayout:
+        own = {name: Primitive(t) for name, (t, _) in self._own.items() if t in _PRIMITIVES}
+        return fitted(self._files, schema, own, self._where)
 
     def with_absent(
-        self, table: TableSchema, dropped: Sequence[str], given_up: Sequence[str]
+        self,
+        table: TableSchema,
+        dropped: Sequence[str],
+        given_up: Sequence[str],
+        state: TableState | None,
     ) -> TableSchema:
         """Returns the schema with columns that may be missing from now on, or without them.
 
+        Args:
+            table: the schema.
+            dropped: columns that the source has dropped.
+            given_up: columns that the configuration gives up.
+            state: of the table; None if it is yet to be created.
+
         Raises:
-            TerminalError: if the configuration forbids changes.
+            TerminalError: if the configuration forbids changes, or a column that the lake would
+                drop is used by its layout.
         """
         marked = table.with_absent([*dropped, *given_up])
         if marked != table and dropped and self._policy.drop is Reaction.STRICT:
@@ -177,9 +225,28 @@ class LakeTables:
             remedy = "set schema_changes: evolve to leave them empty in the rows that change"
             raise TerminalError(what, where=self._where, remedy=remedy)
         if self._policy.drops_columns and self._policy.drop is Reaction.EVOLVE:
+            self._require_unbound(table, [n for n in dropped if n not in table.key], state)
             kept = (c for c in marked.columns if c.name not in dropped or c.name in table.key)
             return replace(marked, columns=tuple(kept))
         return marked
+
+    def _require_unbound(
+        self, table: TableSchema, dropped: Sequence[str], state: TableState | None
+    ) -> None:
+        """Fails if Iceberg needs a column that is to be dropped: old files are partitioned by it.
+
+        Raises:
+            TerminalError: if it does.
+        """
+        bound = {*(each.column for each in self._fitted(table).terms)}
+        bound |= state.bound if state else frozenset()
+        if used := [name for name in dropped if name in bound]:
+            what = f"the source has dropped {', '.join(used)}, by which the lake table is laid out"
+            remedy = (
+                "keep it in the lake (tables.<schema.table>.dropped_columns: keep), or take it out "
+                "of the layout and have the table dropped and merged again: cdc-assets reset"
+            )
+            raise TerminalError(what, where=self._where, remedy=remedy)
 
     @property
     def _where(self) -> str:
@@ -305,7 +372,8 @@ class LakeTables:
         }
         return {
             **_MERGE_ON_READ,
-            "format-version": str(self._config.format_version),
+            **self._files.properties,
+            "format-version": str(self._files.format_version or self._config.format_version),
             **(_UNSORTED if self._entry.shard else told),
             **(_UNSORTED if self._mode is Mode.HISTORY else {}),
             SCHEMA: to_json(first.schema),

@@ -253,7 +253,8 @@ class Preparation:
         columns = self.tables.columns(schema, plan.state, records, by_catalog=by_catalog)
         left: tuple[TableStep, ...] = (LeaveOut(tuple(gone)),) if gone else ()
         told = self._with_numbers(plan, columns)
-        return replace(plan, schema=told.schema, steps=(*plan.steps, *left, *told.steps))
+        steps = (*plan.steps, *left, *told.steps)
+        return replace(plan, schema=told.schema, steps=steps, files=columns.files)
 
     def _require_withheld(
         self, plan: BatchPlan, before: TableSchema, records: Sequence[Sequence[str]]

@@ -24,6 +24,7 @@ from cdc_assets.merge.plan.table_steps import (
     WidenColumn,
 )
 from cdc_assets.schema.evolution import plan_evolution
+from cdc_assets.schema.file_layout import AS_IT_IS, FileLayout
 from cdc_assets.schema.iceberg import from_iceberg, may_identify
 from cdc_assets.schema.policy import Policy
 from cdc_assets.schema.table_changes import (
@@ -46,11 +47,13 @@ class ColumnPlan:
         steps: in order.
         schema: the schema that records are decoded to, after the steps.
         changes: those made at the source; the other steps complete earlier ones.
+        files: the layout of the files that are written after the steps.
     """
 
     steps: tuple[TableStep, ...]
     schema: TableSchema
     changes: tuple[EvolutionPlan, ...]
+    files: FileLayout = AS_IT_IS
 
 
 def plan_columns(

@@ -31,6 +31,7 @@ from cdc_assets.merge.plan.table_steps import (
     describe,
 )
 from cdc_assets.registry import TableEntry
+from cdc_assets.schema.file_layout import AS_IT_IS, FileLayout
 from cdc_assets.schema.iceberg import from_iceberg
 from cdc_assets.schema.types import Column, ColumnType, TableSchema
 
@@ -92,6 +93,7 @@ class BatchPlan:
             `Carried.last_merged`. Empty for a replay.
         unread: all that the log held from ``start`` on; empty for a replay.
         attempt: unique.
+        files: the layout of the files that it writes.
     """
 
     entry: TableEntry
@@ -128,6 +130,7 @@ class BatchPlan:
     witnesses: tuple[Witness, ...] = ()
     last_records: LastRecords = field(default_factory=dict[int, tuple[int, int]])
     epochs: Epochs = field(default_factory=dict)
+    files: FileLayout = AS_IT_IS
 
     @property
     def branch(self) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.lake.columns import COLUMN, DROPPED, LEFT_OUT
 from cdc_assets.merge.statements import sql
+from cdc_assets.schema.file_layout import SortTerm, Term
 from cdc_assets.schema.stored import column_to_json
 from cdc_assets.schema.types import Column, TableSchema
 
@@ -96,18 +97,32 @@ class DropColumns:
     names: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class LayOut:
+    """Another layout for files that are written from now on.
+
+    Attributes:
+        dropped: fields of the partition, by their names.
+        added: fields of the partition: name and term.
+        sort_by: the order of rows; None for no change.
+        properties: of the table.
+    """
+
+    dropped: tuple[str, ...] = ()
+    added: tuple[tuple[str, Term], ...] = ()
+    sort_by: tuple[SortTerm, ...] | None = None
+    properties: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+ColumnStep = DescribeColumns | LeaveOut | AddColumns | WidenColumn | RenameColumn | DropColumns
 TableStep = (
     CreateNamespace
     | CreateTable
     | SetIdentifier
     | CreateSide
-    | DescribeColumns
     | RememberSource
-    | LeaveOut
-    | AddColumns
-    | WidenColumn
-    | RenameColumn
-    | DropColumns
+    | LayOut
+    | ColumnStep
 )
 
 
@@ -134,10 +149,18 @@ def describe(step: TableStep) -> str:
             return f"set identifier fields {', '.join(key)}"
         case CreateSide(name):
             return f"create the side table {name}"
-        case DescribeColumns(columns):
-            return f"record how {_names(columns)} arrive"
         case RememberSource():
             return "remember what the source's table is like"
+        case LayOut():
+            return "; ".join(_laid_out(step))
+        case _:
+            return _describe(step)
+
+
+def _describe(step: ColumnStep) -> str:
+    match step:
+        case DescribeColumns(columns):
+            return f"record how {_names(columns)} arrive"
         case LeaveOut(names):
             return f"leave out {', '.join(names)}"
         case AddColumns(columns):
@@ -166,12 +189,20 @@ def statements(step: TableStep, catalog: str, target: LakeName) -> Iterator[str]
         case CreateSide(name, columns):
             yield sql.create_namespace(catalog, name)
             yield sql.create_side_table(catalog, name, columns, {"format-version": "2"})
+        case RememberSource(properties):
+            yield sql.set_properties(catalog, target, properties)
+        case LayOut():
+            yield from _laying_out(step, catalog, target)
+        case _:
+            yield from _statements(step, catalog, target)
+
+
+def _statements(step: ColumnStep, catalog: str, target: LakeName) -> Iterator[str]:
+    match step:
         case DescribeColumns(columns):
             said = {COLUMN + each.name: column_to_json(each) for each in columns}
             again = {DROPPED + each.name: "false" for each in columns}
             yield sql.set_properties(catalog, target, said | again)
-        case RememberSource(properties):
-            yield sql.set_properties(catalog, target, properties)
         case LeaveOut(names):
             yield sql.set_properties(catalog, target, {LEFT_OUT + name: "true" for name in names})
         case AddColumns(columns):
@@ -185,6 +216,27 @@ def statements(step: TableStep, catalog: str, target: LakeName) -> Iterator[str]
             yield sql.drop_columns(catalog, target, names)
         case _:
             assert_never(step)
+
+
+def _laying_out(step: LayOut, catalog: str, target: LakeName) -> Iterator[str]:
+    yield from (sql.drop_partition_field(catalog, target, name) for name in step.dropped)
+    for name, term in step.added:
+        yield sql.add_partition_field(catalog, target, term, name)
+    if step.sort_by is not None:
+        yield sql.write_ordered(catalog, target, step.sort_by)
+    if step.properties:
+        yield sql.set_properties(catalog, target, step.properties)
+
+
+def _laid_out(step: LayOut) -> Iterator[str]:
+    if step.dropped:
+        yield f"partition new files no longer by {', '.join(step.dropped)}"
+    if step.added:
+        yield f"partition new files by {', '.join(str(term) for _, term in step.added)}"
+    if step.sort_by is not None:
+        yield f"sort new files by {', '.join(map(str, step.sort_by)) or 'nothing'}"
+    if step.properties:
+        yield f"set {', '.join(f'{n} = {each}' for n, each in sorted(step.properties.items()))}"
 
 
 def _names(columns: Sequence[Column]) -> str:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from cdc_assets.changes.names import LakeName, Shard
+from cdc_assets.schema.file_layout import SortTerm, Term, Transform
 from cdc_assets.schema.types import Column, ColumnType, Primitive, TableSchema
 
 POSITION: Final = "_cdc_position"
@@ -131,6 +132,46 @@ def drop_columns(catalog: str, name: LakeName, columns: Sequence[str]) -> str:
     return f"ALTER TABLE {table(catalog, name)} DROP COLUMNS IF EXISTS ({_names(columns)})"
 
 
+def drop_partition_field(catalog: str, name: LakeName, field: str) -> str:
+    """Drops a field, by its name, from the partition of files that are written from now on."""
+    return f"ALTER TABLE {table(catalog, name)} DROP PARTITION FIELD {quote(field)}"
+
+
+def add_partition_field(catalog: str, name: LakeName, term: Term, field: str) -> str:
+    """Adds a field, with a name, to the partition of files that are written from now on."""
+    added = f"ADD PARTITION FIELD {_transformed(term)} AS {quote(field)}"
+    return f"ALTER TABLE {table(catalog, name)} {added}"
+
+
+def write_ordered(catalog: str, name: LakeName, order: Sequence[SortTerm]) -> str:
+    """Sorts the rows of each file that is written from now on; without terms it sorts none."""
+    if not order:
+        return f"ALTER TABLE {table(catalog, name)} WRITE UNORDERED"
+    terms = ", ".join(f"{_transformed(each.term)} {_direction(each)}" for each in order)
+    return f"ALTER TABLE {table(catalog, name)} WRITE LOCALLY ORDERED BY {terms}"
+
+
+def _direction(each: SortTerm) -> str:
+    way = "DESC" if each.descending else "ASC"
+    return f"{way} NULLS {'FIRST' if each.nulls_first else 'LAST'}"
+
+
+def _transformed(term: Term) -> str:
+    """Returns the transform as statements on tables write it."""
+    if term.transform is Transform.IDENTITY:
+        return quote(term.column)
+    name = f"{term.transform}s" if term.transform.is_of_time else term.transform.value
+    number = f"{term.number:d}, " if term.transform.has_number else ""
+    return f"{name}({number}{quote(term.column)})"
+
+
+def value_of(catalog: str, term: Term) -> str:
+    """Returns the expression of a term's value, by the catalog's functions."""
+    if term.transform is Transform.IDENTITY:
+        return quote(term.column)
+    return f"{quote(catalog)}.system.{_transformed(term)}"
+
+
 def create_branch(catalog: str, name: LakeName, branch: str, snapshot_id: int | None) -> str:
     """Creates a branch from a snapshot, or an empty one if the table has no snapshot."""
     at = f" AS OF VERSION {snapshot_id}" if snapshot_id is not None else ""
@@ -168,13 +209,23 @@ def set_current_snapshot(catalog: str, name: LakeName, snapshot_id: int) -> str:
     return _called(catalog, "set_current_snapshot", name, f"snapshot_id => {snapshot_id:d}")
 
 
-def compact(catalog: str, name: LakeName, options: Mapping[str, object]) -> str:
+def compact(
+    catalog: str, name: LakeName, options: Mapping[str, object], *, in_order: bool = False
+) -> str:
     """Combines small files, and rewrites files whose rows are deleted.
 
     Options: https://iceberg.apache.org/docs/latest/spark-procedures/#rewrite_data_files
+
+    Args:
+        catalog: its name.
+        name: of the table.
+        options: of the procedure.
+        in_order: whether to sort the rows of all files of a partition by the table's sort order.
+            Otherwise rows are sorted within each file alone.
     """
     named = ", ".join(f"{text(key)}, {text(str(each))}" for key, each in options.items())
-    return _called(catalog, "rewrite_data_files", name, f"options => map({named})")
+    order = "strategy => 'sort', " if in_order else ""
+    return _called(catalog, "rewrite_data_files", name, f"{order}options => map({named})")
 
 
 def merge_manifests(catalog: str, name: LakeName) -> str:

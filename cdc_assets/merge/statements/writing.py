@@ -10,25 +10,73 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.readwriter import DataFrameWriterV2
 
-from cdc_assets.changes.names import LakeName
+from cdc_assets.changes.names import HELPERS, LakeName
 from cdc_assets.merge.statements import sql
+from cdc_assets.schema.file_layout import AS_IT_IS, FileLayout, SortTerm
 
 PLACE: Final = ("_spec_id", "_partition", "_file", "_pos")
 """Iceberg's columns that tell the place of a row in a snapshot."""
 _SINK: Final = "cdc_assets.decode.lake.Sink"
-_UNMOVED: Final = {"distribution-mode": "none", "fanout-enabled": "true"}
-"""Rows arrive hashed by key, and places by file: Iceberg need not shuffle or sort them again."""
+_UNMOVED: Final = {
+    "distribution-mode": "none",
+    "fanout-enabled": "true",
+    "use-table-distribution-and-ordering": "false",
+}
+"""Rows arrive hashed by key, or as `arranged`, and places by file: Iceberg need not shuffle or sort
+them again. It could not, either: the format to write in has no catalog for its functions."""
+_CLUSTERED: Final = {"fanout-enabled": "false"}
+"""A task has one file open at a time. Otherwise it has one for each partition."""
+_PART: Final = f"{HELPERS}part"
+
+
+def arranged(rows: DataFrame, catalog: str, files: FileLayout, *, spread: bool) -> DataFrame:
+    """Returns rows in the order in which their files have them, each partition's in few tasks.
+
+    Args:
+        rows: the rows; if they have the columns of a `PLACE`, the order begins with these.
+        catalog: name of the table's catalog.
+        files: the layout; without partitions and order the rows are returned as they are.
+        spread: whether to bring the rows of a partition together first. Spark divides the rows of
+            large partitions between tasks, and puts those of small ones into one.
+    """
+    parts, order = files.partition_by or (), files.sort_by or ()
+    if not (parts or order):
+        return rows
+    values = {f"{_PART}{n}": F.expr(sql.value_of(catalog, each)) for n, each in enumerate(parts)}
+    made = rows.withColumns(values) if values else rows
+    if spread and values:
+        made = made.hint("rebalance", *values)
+    places = [name for name in PLACE if name in rows.columns]
+    made = made.sortWithinPartitions(*places, *values, *(_sorted(catalog, e) for e in order))
+    return made.drop(*values) if values else made
+
+
+def _sorted(catalog: str, each: SortTerm) -> Column:
+    value = F.expr(sql.value_of(catalog, each.term))
+    if each.descending:
+        return value.desc_nulls_first() if each.nulls_first else value.desc_nulls_last()
+    return value.asc_nulls_first() if each.nulls_first else value.asc_nulls_last()
 
 
 def snapshot_writer(
-    rows: DataFrame, table: str, properties: Mapping[str, str]
+    rows: DataFrame, table: str, properties: Mapping[str, str], files: FileLayout = AS_IT_IS
 ) -> DataFrameWriterV2:
-    """Returns a writer of rows into a table for SQL; the properties go into the snapshot."""
+    """Returns a writer of rows into a table for SQL.
+
+    Args:
+        rows: the rows; `arranged` if the layout has partitions or an order.
+        table: the table.
+        properties: of the snapshot.
+        files: the layout of the table's files.
+    """
     writer = rows.writeTo(table)
-    for name, value in _of_snapshot(properties).items():
+    is_arranged = bool(files.partition_by or files.sort_by)
+    own = {**_UNMOVED, **_clustered(files)} if is_arranged else {}
+    for name, value in {**_of_snapshot(properties), **own}.items():
         writer = writer.option(name, value)
     return writer
 
@@ -63,6 +111,7 @@ def write_changes(
     properties: Mapping[str, str],
     *,
     in_one_task: bool = False,
+    files: FileLayout = AS_IT_IS,
 ) -> None:
     """Adds rows to a table and removes others, in one commit.
 
@@ -73,13 +122,25 @@ def write_changes(
         properties: of the snapshot.
         in_one_task: whether one task finds and writes all. Otherwise several do, and of each file
             one writes all that is removed, for which places are shuffled.
+        files: the layout of the files that are written.
     """
+    clustered = _clustered(files)
+    if not in_one_task:
+        rows = arranged(rows, target.catalog, files, spread=True)
     if gone is not None:
         places = gone if in_one_task else gone.repartition("_file")
+        if clustered and not in_one_task:
+            places = places.sortWithinPartitions(*PLACE)
         rows = places.unionByName(rows, allowMissingColumns=True)
         rows = rows.coalesce(1) if in_one_task else rows
-    options = {**target.options(), **_UNMOVED, **_of_snapshot(properties)}
+    if in_one_task:
+        rows = arranged(rows, target.catalog, files, spread=False)
+    options = {**target.options(), **_UNMOVED, **clustered, **_of_snapshot(properties)}
     rows.write.format(_SINK).options(**options).mode("append").save()
+
+
+def _clustered(files: FileLayout) -> Mapping[str, str]:
+    return _CLUSTERED if files.partition_by else {}
 
 
 def _of_snapshot(properties: Mapping[str, str]) -> dict[str, str]:

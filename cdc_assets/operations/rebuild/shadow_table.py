@@ -139,6 +139,8 @@ class ShadowTable:
             steps = tables.columns(schema, state, [more]).steps
             execute_steps(of.spark(), of.catalog, self._entry, steps)
             self._state = self._look()
+        else:
+            execute_steps(of.spark(), of.catalog, self._entry, tables.layout(schema, state).steps)
         identity, marks = of.planner.identity(self._entry), of.planner.marks(self._entry)
         recent = of.planner.offsets_at(self._entry, self._clock() - _RECENT)
         layout = self.first.layout

@@ -16,6 +16,7 @@ from typing import Final
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.functions import partitioning
 
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.publish_kind import PublishKind
@@ -33,7 +34,12 @@ from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
-from cdc_assets.merge.statements.writing import Target, snapshot_writer, write_changes
+from cdc_assets.merge.statements.writing import (
+    Target,
+    arranged,
+    snapshot_writer,
+    write_changes,
+)
 from cdc_assets.operations.rebuild.tables import (
     OF_REBUILD,
     RebuildStanding,
@@ -41,6 +47,7 @@ from cdc_assets.operations.rebuild.tables import (
     awaits_snapshot,
     generation_of,
 )
+from cdc_assets.schema.file_layout import FileLayout, Term, Transform
 from cdc_assets.schema.iceberg import from_iceberg
 
 _OURS: Final = "cdc-assets."
@@ -82,6 +89,7 @@ def swap(tables: RebuildTables, standing: RebuildStanding, begun: str | None, se
     tag = sql.tag(tables.catalog, old.name, tables.tag_for(old, generation), old.snapshot_id or 0)
     tables.execute(tag, "tag the old table", "spark: tag old table")
     if shard is not None or _layout(old) == _layout(new):
+        _lay_out(tables, old)
         _overwrite(tables, old, rows, published)
     else:
         _replace(tables, old, new, rows, published)
@@ -181,6 +189,13 @@ def _overwrite(
     branch.publish()
 
 
+def _lay_out(tables: RebuildTables, old: TableState) -> None:
+    """Gives the lake table its configured layout, so that the new rows are written in it."""
+    planner = tables.planner.tables(tables.entry)
+    steps = planner.layout(planner.plan(old).first.schema, old).steps
+    execute_steps(tables.spark(), tables.catalog, tables.entry, steps)
+
+
 def _with_columns(tables: RebuildTables, old: TableState, new: TableState) -> TableState:
     """Gives the lake table of all shards the shadow table's columns, and returns its state.
 
@@ -237,13 +252,53 @@ def _replace(
     now = tables.state()
     if now is None or now.published != old.published:
         raise tables.moved()
-    writer = snapshot_writer(rows, table, published.to_properties()).using("iceberg")
+    files = _files(tables, old, new)
+    rows = arranged(rows, tables.catalog, files, spread=True)
+    writer = snapshot_writer(rows, table, published.to_properties(), files).using("iceberg")
     for name, value in _properties(old.properties, new.properties).items():
         writer = writer.tableProperty(name, value)
-    if new.properties.get(MODE) == Mode.HISTORY:
-        writer = writer.partitionedBy(F.col(sql.CURRENT))
+    parts = [] if files.partition_by is None else [*files.partition_by]
+    if not parts and new.properties.get(MODE) == Mode.HISTORY:
+        parts = [Term(Transform.IDENTITY, sql.CURRENT)]
+    if parts:
+        writer = writer.partitionedBy(*map(_parted, parts))
     with translated("replace the table", tables.where), effect("spark: replace table"):
         writer.createOrReplace()
+
+
+def _files(tables: RebuildTables, old: TableState, new: TableState) -> FileLayout:
+    """Returns the layout of the new rows: the shadow table's, which is the configured one.
+
+    A part that is not configured is as a person has set it on the lake table, as far as the new
+    columns allow. Spark cannot replace a table by one that is partitioned by a truncation, so the
+    next batch adds such a field, for the files from then on.
+    """
+    shadow = tables.planner.tables(replace(tables.entry, target=new.name))
+    schema = shadow.plan(new).first.schema
+    files, names = shadow.layout(schema, new).files, {each.name for each in new.columns}
+    parts = files.partition_by or tuple(each for each in old.parted_by if each.column in names)
+    order = files.sort_by or tuple(e for e in old.sort_order if e.term.column in names)
+    own = (Term(Transform.IDENTITY, sql.CURRENT),) if sql.CURRENT in names and parts else ()
+    parts = dict.fromkeys((*own, *(p for p in parts if p.transform is not Transform.TRUNCATE)))
+    return replace(files, partition_by=tuple(parts), sort_by=order)
+
+
+def _parted(term: Term) -> Expression:
+    """Returns a partition's field as Spark takes it."""
+    column = F.col(sql.quote(term.column))
+    match term.transform:
+        case Transform.YEAR:
+            return partitioning.years(column)
+        case Transform.MONTH:
+            return partitioning.months(column)
+        case Transform.DAY:
+            return partitioning.days(column)
+        case Transform.HOUR:
+            return partitioning.hours(column)
+        case Transform.BUCKET:
+            return partitioning.bucket(term.number, column)
+        case _:
+            return column
 
 
 def _layout(state: TableState) -> tuple[object, ...]:

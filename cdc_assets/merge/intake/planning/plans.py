@@ -112,7 +112,8 @@ class Plans:
             state: of the lake's table, on whose head it is published.
             published: to be recorded.
         """
-        table = self.configured.tables(entry).plan(state)
+        tables = self.configured.tables(entry)
+        table = tables.plan(state)
         return BatchPlan(
             entry=entry,
             head=state.snapshot_id,
@@ -133,6 +134,7 @@ class Plans:
             run_id=published.run,
             attempt=published.attempt,
             state=state,
+            files=tables.layout(table.first.schema, state).files,
         )
 
 

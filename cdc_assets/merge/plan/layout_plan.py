@@ -1,0 +1,107 @@
+"""Compares the layout of a lake table's files with the configured one, and plans the difference.
+
+A layout concerns files that are written from now on: the steps change the table's metadata alone.
+What is not configured stays as it is in the table, whoever has set it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from cdc_assets.errors import TerminalError
+from cdc_assets.lake.state import TableState
+from cdc_assets.merge.plan.table_steps import LayOut, TableStep
+from cdc_assets.schema.file_layout import FileLayout, SortTerm, Term, Transform
+
+_VERSION: Final = "format-version"
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutPlan:
+    """The layout of the files that a batch writes, and the steps that the table lacks for that.
+
+    Attributes:
+        files: the layout after the steps. It has no partition where a partition has the fixed
+            fields alone, which need no arrangement of rows, or a field of an unknown kind.
+        steps: in order.
+    """
+
+    files: FileLayout
+    steps: tuple[TableStep, ...] = ()
+
+
+def plan_layout(
+    wanted: FileLayout,
+    state: TableState | None,
+    fixed: Collection[str],
+    columns: Collection[str],
+    renamed: Mapping[str, str],
+) -> LayoutPlan:
+    """Plans the steps after which new files have a layout.
+
+    Args:
+        wanted: of `cdc_assets.schema.file_layout.fitted`.
+        state: of the table; None if it is created with the fixed fields alone.
+        fixed: columns by whose value the table is partitioned in any case.
+        columns: names of all columns after the batch's other steps.
+        renamed: the new names, by the old, of columns that these steps rename.
+
+    Raises:
+        TerminalError: if the table has a newer format version than the configured one.
+    """
+    own = tuple(Term(Transform.IDENTITY, name) for name in fixed)
+    there = {each.field_name: each for each in own}
+    if state is not None:
+        there = {each.name: _now(each.term, renamed) for each in state.partition}
+    order = tuple(_sorted_now(each, renamed) for each in state.sort_order) if state else ()
+    by = order if wanted.sort_by is None else wanted.sort_by
+    is_known = None not in there.values()
+    parts = tuple(each for each in there.values() if each is not None and each not in own)
+    gone, new = tuple[str, ...](), list[Term]()
+    if wanted.partition_by is not None:
+        parts = tuple(each for each in wanted.partition_by if each not in own)
+        gone = tuple(name for name, term in there.items() if term not in {*parts, *own})
+        new = [each for each in (*own, *parts) if each not in there.values()]
+    names = _names(new, {*columns, *(name for name in there if name not in gone)})
+    fields = tuple(zip(names, new, strict=True))
+    step = LayOut(gone, fields, None if by == order else by, _properties(wanted, state))
+    clustered = (*own, *parts) if parts and (is_known or wanted.partition_by is not None) else ()
+    files = replace(wanted, partition_by=clustered, sort_by=by)
+    return LayoutPlan(files, (step,) if step != LayOut() else ())
+
+
+def _now(term: Term | None, renamed: Mapping[str, str]) -> Term | None:
+    return term and replace(term, column=renamed.get(term.column, term.column))
+
+
+def _sorted_now(each: SortTerm, renamed: Mapping[str, str]) -> SortTerm:
+    column = renamed.get(each.term.column, each.term.column)
+    return replace(each, term=replace(each.term, column=column))
+
+
+def _names(terms: list[Term], taken: Collection[str]) -> Iterator[str]:
+    """Yields a name for the partition field of each term, which no column has."""
+    used = {*taken}
+    for each in terms:
+        name = each.field_name
+        while name in used and not (each.transform is Transform.IDENTITY and name == each.column):
+            name += "_part"
+        used.add(name)
+        yield name
+
+
+def _properties(wanted: FileLayout, state: TableState | None) -> dict[str, str]:
+    """Returns the properties that differ; a new table is created with them."""
+    if state is None:
+        return {}
+    said = {n: each for n, each in wanted.properties.items() if state.properties.get(n) != each}
+    now, version = state.format_version, wanted.format_version
+    if version is None or now is None or version == now:
+        return said
+    if version < now:
+        what = f"the table has Iceberg's format version {now}, and is configured to have {version}"
+        remedy = f"configure layout.format_version: {now}, or: cdc-assets reset"
+        raise TerminalError(what, where=f"lake={state.name}", remedy=remedy)
+    return {**said, _VERSION: str(version)}
