@@ -181,6 +181,44 @@ def test_a_file_that_does_not_exist_is_named(tmp_path):
         ("sources/shop/tables", {"orders": {}}, "tables", "schema.table"),
         (
             "sources/shop/tables",
+            {"public.o": {"layout": {"partition_by": ["week(at)"]}}},
+            "layout.partition_by",
+            "no column and no transform",
+        ),
+        (
+            "sources/shop/tables",
+            {"public.o": {"layout": {"partition_by": ["day(at)", "hours(at)"]}}},
+            "layout.partition_by",
+            "keep the finest",
+        ),
+        (
+            "sources/shop/tables",
+            {"public.o": {"layout": {"sort_by": ["at sideways"]}}},
+            "layout.sort_by",
+            "no column and no transform",
+        ),
+        (
+            "sources/shop/tables",
+            {"public.o": {"layout": {"properties": {"write.merge.mode": "copy-on-write"}}}},
+            "layout.properties",
+            "not to be set here",
+        ),
+        (
+            "sources/shop",
+            {
+                "format": "debezium-json",
+                "topics": {"include": ["x"]},
+                "merge_into": [{"tables": "s..o", "namespace": "all"}],
+                "tables": {
+                    "s1.o": {"layout": {"partition_by": ["id"]}},
+                    "s2.o": {"layout": {"partition_by": []}},
+                },
+            },
+            "sources.shop",
+            "merged into the same table",
+        ),
+        (
+            "sources/shop/tables",
             {"public.o": {"columns": {"p": "decimal(12;2)"}}},
             "sources.shop.tables.public.o.columns",
             "decimal(12,2)",

@@ -147,6 +147,7 @@ class Figures:
         undersized: number of files below `SHARE_OF_TARGET` in all partitions, of
             ``undersized_bytes`` in all.
         format_version: of the table, whatever is configured for new ones.
+        is_sorted: whether the table has a sort order.
     """
 
     files: int
@@ -162,6 +163,7 @@ class Figures:
     undersized: int = 0
     undersized_bytes: int = 0
     format_version: int = _WITH_DELETION_VECTORS
+    is_sorted: bool = False
 
     @property
     def marked_share(self) -> float:

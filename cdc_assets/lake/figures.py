@@ -59,6 +59,7 @@ def read_figures(table: Table, own: re.Pattern[str], named: Collection[int] = ()
         undersized=len(undersized),
         undersized_bytes=sum(undersized),
         format_version=table.metadata.format_version,
+        is_sorted=bool(table.sort_order().fields),
     )
 
 

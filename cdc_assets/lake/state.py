@@ -71,6 +71,7 @@ class TableState:
         partition: the fields by which new files are partitioned.
         sort_order: the order of rows in new files; empty without one, or one that we do not write.
         bound: columns that a partition, past or present, or the sort order uses.
+        partition_names: names of the fields of all partitions, past or present.
     """
 
     name: LakeName
@@ -91,6 +92,7 @@ class TableState:
     partition: tuple[PartitionField, ...] = ()
     sort_order: tuple[SortTerm, ...] = ()
     bound: frozenset[str] = frozenset()
+    partition_names: frozenset[str] = frozenset()
 
     @property
     def parted_by(self) -> tuple[Term, ...]:
@@ -130,6 +132,7 @@ def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
         ),
         sort_order=_sort_order(table),
         bound=_bound(table),
+        partition_names=frozenset(f.name for spec in table.specs().values() for f in spec.fields),
     )
 
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic import Field
+
 from cdc_assets.errors import ConflictError
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.services import Services
@@ -38,6 +40,11 @@ TRIES: Final = 5
 class CompactOptions(OneTable, Planned):
     """The options of a compaction."""
 
+    rewrite: bool = Field(
+        default=False,
+        description="Rewrite all files in the table's layout, also those that are large enough.",
+    )
+
 
 @dataclass(frozen=True, slots=True)
 class CompactPlan:
@@ -45,15 +52,19 @@ class CompactPlan:
 
     tables: Tables
     before: tuple[Needs, ...]
+    rewrite: bool = False
 
     def lines(self) -> Sequence[str]:
         """Returns the plan for people."""
-        return [
+        files = self.before[0].figures.files if self.before else 0
+        first = f"{self.tables[0].target}: would rewrite all {files} files in the table's layout"
+        combined = [
             f"{each.name}: would combine {each.figures.undersized} small files of "
             f"{each.figures.files}, and rewrite files with {each.figures.marked} deleted rows of "
             f"{each.figures.rows}"
             for each in self.before
         ]
+        return [first, *combined] if self.rewrite else combined
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the plan for ``--json``."""
@@ -68,7 +79,8 @@ class Compact(Operation[CompactOptions, CompactPlan]):
     """Compact the lake table of TABLE at once: small files, and files with deleted rows.
 
     TABLE is [source.][schema.]table. Compacts to the end, also below the thresholds at which
-    `maintain` begins. Merging continues meanwhile. May be interrupted and run again.
+    `maintain` begins. Merging continues meanwhile. May be interrupted and run again; with --rewrite
+    a second run begins again.
     """
 
     name = "compact"
@@ -88,13 +100,15 @@ class Compact(Operation[CompactOptions, CompactPlan]):
 
     def plan(self, session: TableSession, options: CompactOptions) -> CompactPlan:
         """Returns the files that there are."""
-        return CompactPlan(session.tables, tuple(upkeep_in(session).needs()))
+        return CompactPlan(session.tables, tuple(upkeep_in(session).needs()), options.rewrite)
 
     def steps(
         self, session: TableSession, options: CompactOptions, plan: CompactPlan
     ) -> Iterator[Progress | Report]:
         """Combines files, a few with each commit, until there is nothing left to combine."""
         done, conflicts = list["UpkeepStep"](), 0
+        if options.rewrite:
+            yield from self._rewritten(session, done)
         while True:
             try:
                 for each in upkeep_in(session).compact():
@@ -109,6 +123,37 @@ class Compact(Operation[CompactOptions, CompactPlan]):
                 session.lease.ask()
                 yield Progress(f"{session.entry.target}: {error.what}: once more", is_warning=True)
         yield self._report(session, plan, done)
+
+    def _rewritten(
+        self, session: TableSession, done: list[UpkeepStep]
+    ) -> Iterator[Progress | Report]:
+        """Rewrites all files; asks other writers to wait if they have come first.
+
+        Raises:
+            ConflictError: if they keep coming first.
+        """
+        from cdc_assets.merge.intake.layouts import lay_out
+
+        entry, catalog = session.entry, session.config.lake.catalog.name
+        state = session.lake.state(entry.target, entry.shard_value)
+        if state is not None:
+            lay_out(session.spark(), catalog, session.planner.tables(entry), state)
+        failed = 0
+        for _ in range(TRIES):
+            step = upkeep_in(session).rewrite()
+            if step is None:
+                return
+            done.append(step)
+            yield Progress(words(step))
+            failed = step.counts.get("failed_data_files_count", 0)
+            if not failed:
+                return
+            session.lease.ask()
+            what = f"{failed} files were changed while they were rewritten"
+            yield Progress(f"{session.entry.target}: {what}: once more", is_warning=True)
+        what = f"{failed} files were changed each time while they were rewritten"
+        where = f"lake={session.entry.target}"
+        raise ConflictError(what, where=where, remedy="run the same command again")
 
     def _report(
         self, session: TableSession, plan: CompactPlan, done: Sequence[UpkeepStep]

@@ -128,13 +128,24 @@ def source_of(log: Log, tables: Sequence[str], deletes: str) -> dict[str, object
     """The configuration of a log's tables; if there are several, they are merged into one."""
     columns = {name: "bigint" if name == "n" else "string" for name in log.shape.columns}
     configured = {name: columns[name] for name in columns if name not in log.shape.key}
-    said: dict[str, object] = {
-        "tables": {table: {"columns": configured, "deletes": deletes} for table in tables}
-    }
+    table = {"columns": configured, "deletes": deletes, "layout": layout_of(log)}
+    said: dict[str, object] = {"tables": dict.fromkeys(tables, table)}
     if len(tables) > 1:
         rule = {"tables": "(?:" + "|".join(map(re.escape, tables)) + ")", "shard": "{schema}"}
         said["merge_into"] = [{**rule, "namespace": "{source}_all"}]
     return said
+
+
+def layout_of(log: Log) -> dict[str, list[str]]:
+    """One of some layouts, as the log has it: by the key, by what changes, by both, or none."""
+    key, last = next(iter(log.shape.key), "n"), log.shape.columns[-1]
+    drawn: tuple[dict[str, list[str]], ...] = (
+        {"partition_by": ["n"], "sort_by": [f"{last} desc", key]},
+        {"partition_by": [f"bucket(2, {key})"]},
+        {"partition_by": [f"truncate(1, {last})", "bucket(3, n)"], "sort_by": ["n"]},
+        {},
+    )
+    return drawn[len(log.records) % len(drawn)]
 
 
 def in_turn(runs: Sequence[Run]) -> None:

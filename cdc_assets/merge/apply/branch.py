@@ -26,6 +26,7 @@ from cdc_assets.merge.statements.writing import (
     write_changes,
 )
 from cdc_assets.merge.tables.lookups import lake_table
+from cdc_assets.merge.tables.pruning import KeySearch
 from cdc_assets.schema.types import Column
 
 _SMALL_TABLE: Final = 1_000_000
@@ -83,8 +84,11 @@ class Branch:
         return lake_table(of.spark, of.catalog, self._plan, self.identifier)
 
     def places(self, keys: DataFrame, count: int) -> DataFrame | None:
-        """Returns the places of the rows with these keys (column ``key``; ``count`` of them)."""
+        """Returns the places of the rows with the keys of ``count`` changes (`KeySearch`)."""
         names = self._plan.schema.key
+        search = KeySearch(self._plan, self._publisher.catalog)
+        if search.prunes and not self._is_small:
+            return search.places(self.rows(), keys, count)
         wanted = keys.select(*(F.col("key").getField(name).alias(name) for name in names))
         return self._places(self.rows(), wanted, names, count)
 

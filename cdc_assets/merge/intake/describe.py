@@ -267,6 +267,19 @@ class TypeSource:
         columns = (with_number(each, facts.get(each.name)) for each in exact.columns)
         return replace(exact, columns=tuple(columns))
 
+    def comments(self, entry: TableEntry) -> tuple[str, dict[str, str]]:
+        """Returns the comments on a table and on its columns, by names in records.
+
+        Columns without a comment are left out, and so are all if the database was not asked.
+        """
+        found = self.asked.known_table(entry)
+        if found is None:
+            return "", {}
+        described = self._format.of_catalog(found)
+        masked = self._source.overrides(entry.table).masked
+        columns = {each.name: each.comment for each in described.columns if each.comment}
+        return described.comment, {n: each for n, each in columns.items() if n not in masked}
+
     def _corrected(self, entry: TableEntry, said: Described, table: TableSchema) -> Described:
         """Adds facts missing from a record's schema; the database has them for new columns."""
         new = set(said.names) - {each.sent_as for each in table.of_source.columns}

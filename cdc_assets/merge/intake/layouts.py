@@ -340,6 +340,11 @@ class LakeTables:
         return FirstSchema(stored, layout_of(said))
 
     @property
+    def entry(self) -> TableEntry:
+        """The source table."""
+        return self._entry
+
+    @property
     def withheld(self) -> frozenset[str]:
         """Columns that the lake must not have, or only as digests."""
         return self._masked | {*self._excluded}
@@ -430,6 +435,17 @@ def execute_steps(
             for statement in statements(step, catalog, entry.target):
                 with effect(f"spark: {type(step).__name__}"):
                     spark.sql(statement)
+
+
+def lay_out(spark: SparkSession, catalog: str, tables: LakeTables, state: TableState) -> None:
+    """Gives a table its configured layout, for the files that are written from now on.
+
+    Raises:
+        TerminalError: if the layout does not fit the table.
+        ConflictError: if another writer has just done so.
+    """
+    steps = tables.layout(tables.plan(state).first.schema, state).steps
+    execute_steps(spark, catalog, tables.entry, steps)
 
 
 def require_alike(

@@ -38,7 +38,14 @@ from cdc_assets.merge.intake.writer_schemas import Schemas
 from cdc_assets.merge.plan.column_plan import ColumnPlan
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.result import UnknownColumn
-from cdc_assets.merge.plan.table_steps import DescribeColumns, DropColumns, LeaveOut, TableStep
+from cdc_assets.merge.plan.table_steps import (
+    TABLE_COMMENT,
+    Comment,
+    DescribeColumns,
+    DropColumns,
+    LeaveOut,
+    TableStep,
+)
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.schema.evolution import lacking
 from cdc_assets.schema.homes import home_of, homes
@@ -253,8 +260,29 @@ class Preparation:
         columns = self.tables.columns(schema, plan.state, records, by_catalog=by_catalog)
         left: tuple[TableStep, ...] = (LeaveOut(tuple(gone)),) if gone else ()
         told = self._with_numbers(plan, columns)
-        steps = (*plan.steps, *left, *told.steps)
+        comments = self._comments(plan, told.schema) if not plan.replay else ()
+        steps = (*plan.steps, *left, *told.steps, *comments)
         return replace(plan, schema=told.schema, steps=steps, files=columns.files)
+
+    def _comments(self, plan: BatchPlan, schema: TableSchema) -> tuple[Comment, ...]:
+        """Returns the step for comments that differ from the source's present ones.
+
+        The lake keeps a comment that its source no longer has. Of tables that are merged into one,
+        each has its own comments, so that those from the table's creation stay.
+        """
+        state = plan.state
+        if state is None or plan.entry.shard is not None:
+            return ()
+        table, columns = self.types.comments(plan.entry)
+        there = {each.name: each.comment for each in state.columns}
+        said = {each.name: columns.get(each.sent_as, "") for each in schema.columns}
+        said = {
+            name: each
+            for name, each in said.items()
+            if each and there.get(name) not in {each, None}
+        }
+        own = table if table and state.properties.get(TABLE_COMMENT, "") != table else None
+        return (Comment(said, own),) if said or own else ()
 
     def _require_withheld(
         self, plan: BatchPlan, before: TableSchema, records: Sequence[Sequence[str]]

@@ -25,7 +25,7 @@ class LayoutPlan:
     Attributes:
         files: the layout after the steps. It has no partition where a partition has the fixed
             fields alone, which need no arrangement of rows, or a field of an unknown kind.
-        steps: in order.
+        steps: in order, after the batch's other steps.
     """
 
     files: FileLayout
@@ -49,12 +49,16 @@ def plan_layout(
         renamed: the new names, by the old, of columns that these steps rename.
 
     Raises:
-        TerminalError: if the table has a newer format version than the configured one.
+        TerminalError: if the table has a newer format version than the configured one, or a new
+            column has the name of a partition field.
     """
     own = tuple(Term(Transform.IDENTITY, name) for name in fixed)
-    there = {each.field_name: each for each in own}
+    there: dict[str, Term | None] = {each.field_name: each for each in own}
     if state is not None:
         there = {each.name: _now(each.term, renamed) for each in state.partition}
+        _require_free(
+            state, {*columns} - {each.name for each in state.columns} - {*renamed.values()}
+        )
     order = tuple(_sorted_now(each, renamed) for each in state.sort_order) if state else ()
     by = order if wanted.sort_by is None else wanted.sort_by
     is_known = None not in there.values()
@@ -72,6 +76,27 @@ def plan_layout(
     return LayoutPlan(files, (step,) if step != LayOut() else ())
 
 
+def _require_free(state: TableState, added: Collection[str]) -> None:
+    """Requires that no new column has the name of a partition field, past or present.
+
+    Raises:
+        TerminalError: if one has: Iceberg refuses the column.
+    """
+    taken = sorted(state.partition_names & {*added})
+    if taken:
+        what = f"new columns have names of partition fields of the lake table: {', '.join(taken)}"
+        remedy = (
+            "give them other names in the lake (tables.<schema.table>.columns: "
+            f"{{{taken[0]}: {{rename: …}}}})"
+        )
+        raise TerminalError(what, where=f"lake={state.name}", remedy=remedy)
+
+
+def _is_column(term: Term | None, name: str) -> bool:
+    """Whether a field is the column of its own name, as it may be."""
+    return term == Term(Transform.IDENTITY, name)
+
+
 def _now(term: Term | None, renamed: Mapping[str, str]) -> Term | None:
     return term and replace(term, column=renamed.get(term.column, term.column))
 
@@ -86,7 +111,7 @@ def _names(terms: list[Term], taken: Collection[str]) -> Iterator[str]:
     used = {*taken}
     for each in terms:
         name = each.field_name
-        while name in used and not (each.transform is Transform.IDENTITY and name == each.column):
+        while name in used and not _is_column(each, name):
             name += "_part"
         used.add(name)
         yield name

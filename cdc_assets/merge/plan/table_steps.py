@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from typing import Final, assert_never
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.lake.columns import COLUMN, DROPPED, LEFT_OUT
@@ -12,6 +12,9 @@ from cdc_assets.merge.statements import sql
 from cdc_assets.schema.file_layout import SortTerm, Term
 from cdc_assets.schema.stored import column_to_json
 from cdc_assets.schema.types import Column, TableSchema
+
+TABLE_COMMENT: Final = "comment"
+"""The table property that engines take for the table's comment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,17 @@ class LayOut:
     properties: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-ColumnStep = DescribeColumns | LeaveOut | AddColumns | WidenColumn | RenameColumn | DropColumns
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """The source's present comments: on columns, by name, and on the table; None for no change."""
+
+    columns: Mapping[str, str]
+    table: str | None = None
+
+
+ColumnStep = (
+    DescribeColumns | LeaveOut | AddColumns | WidenColumn | RenameColumn | DropColumns | Comment
+)
 TableStep = (
     CreateNamespace
     | CreateTable
@@ -172,6 +185,9 @@ def _describe(step: ColumnStep) -> str:
             return f"rename {was} to {name}"
         case DropColumns(names):
             return f"drop {', '.join(names)}"
+        case Comment(columns, table):
+            of = [*(["the table"] if table is not None else []), *columns]
+            return f"comment on {', '.join(of)}"
         case _:
             assert_never(step)
 
@@ -214,6 +230,11 @@ def _statements(step: ColumnStep, catalog: str, target: LakeName) -> Iterator[st
         case DropColumns(names):
             yield sql.set_properties(catalog, target, {DROPPED + name: "true" for name in names})
             yield sql.drop_columns(catalog, target, names)
+        case Comment(columns, table):
+            if columns:
+                yield sql.comment_on_columns(catalog, target, columns)
+            if table is not None:
+                yield sql.set_properties(catalog, target, {TABLE_COMMENT: table})
         case _:
             assert_never(step)
 

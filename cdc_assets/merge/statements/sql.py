@@ -127,6 +127,12 @@ def rename_column(catalog: str, name: LakeName, was: str, now: str) -> str:
     return f"ALTER TABLE {table(catalog, name)} RENAME COLUMN {quote(was)} TO {quote(now)}"
 
 
+def comment_on_columns(catalog: str, name: LakeName, comments: Mapping[str, str]) -> str:
+    """Sets comments on columns, all in one commit."""
+    said = ", ".join(f"{quote(column)} COMMENT {text(each)}" for column, each in comments.items())
+    return f"ALTER TABLE {table(catalog, name)} ALTER COLUMN {said}"
+
+
 def drop_columns(catalog: str, name: LakeName, columns: Sequence[str]) -> str:
     """Drops those columns that exist."""
     return f"ALTER TABLE {table(catalog, name)} DROP COLUMNS IF EXISTS ({_names(columns)})"
@@ -346,11 +352,12 @@ def _older(position: str) -> str:
 
 def fill(target: str, values: Mapping[str, tuple[str, ColumnType]], shard: Shard | None) -> str:
     """Sets columns of all rows to values of these types, given as text; bytes as hexadecimal."""
-    sets = ", ".join(f"{quote(name)} = {_literal(*each)}" for name, each in values.items())
+    sets = ", ".join(f"{quote(name)} = {literal(*each)}" for name, each in values.items())
     return f"UPDATE {target} SET {sets} WHERE {of_shard(shard)}"  # noqa: S608 - quoted
 
 
-def _literal(value: str, type_: ColumnType) -> str:
+def literal(value: str, type_: ColumnType) -> str:
+    """Returns a literal of a type, from its text; bytes are hexadecimal."""
     if type_ is Primitive.BINARY:
         return f"X'{bytes.fromhex(value).hex()}'"
     return f"CAST({text(value)} AS {type_})"

@@ -14,6 +14,7 @@ from cdc_assets.formats.order import order_of
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.tables.pruning import KeySearch
 from cdc_assets.merge.tables.tombstones import Tombstones
 
 _PLACE: Final = "_spec_id int, _partition struct<>, _file string, _pos bigint"
@@ -91,6 +92,10 @@ class KeyLookups:
         key = F.struct(*(F.col(sql.quote(each)) for each in plan.schema.key))
         values = [F.col(sql.quote(each)) for each in self._columns]
         table = lake_table(self._spark, self._catalog, plan, branch)
+        search = KeySearch(plan, self._catalog)
+        if search.prunes:
+            own = (F.col("key").getField(name).alias(name) for name in plan.schema.key)
+            table = search.narrowed(table, wanted.select(*own))
         if plan.mode is Mode.HISTORY and (plan.head or branch):  # others are not rows any more
             table = table.where(sql.CURRENT)
         is_gone = F.col(sql.DELETED) if plan.soft and (plan.head or branch) else F.lit(False)

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
-from cdc_assets.changes.upkeep import TINY, Figures, Tier, files_at_once
+from typing import Final
+
+from cdc_assets.changes.upkeep import AT_ONCE, TINY, Figures, Tier, files_at_once
 from cdc_assets.merge.upkeep.needs import Needs
+
+_COMMITS: Final = 10_000
+"""More than a rewrite has groups of files, so that each is a commit of its own."""
+
+
+def rewrite_all_options(needs: Needs) -> dict[str, object]:
+    """Returns options with which Iceberg rewrites all files, a few with each commit."""
+    deletes = {"remove-dangling-deletes": "true"} if needs.figures.has_delete_files else {}
+    return {
+        "rewrite-all": "true",
+        "max-concurrent-file-group-rewrites": 1,
+        "max-file-group-size-bytes": AT_ONCE,
+        "partial-progress.enabled": "true",
+        "partial-progress.max-commits": _COMMITS,
+        **deletes,
+    }
 
 
 def rewrite_options(needs: Needs, figures: Figures, tier: Tier) -> dict[str, object]:

@@ -19,6 +19,10 @@ _TRIES: Final = 3
 """Number of conflicts with other writers after which a step is left for the next time."""
 
 
+_UNBOUNDED: Final = Limits(7 * 24 * 3600, 7 * 24 * 3600)
+"""Seconds for a statement that works for as long as a table is large."""
+
+
 @dataclass(frozen=True, slots=True)
 class UpkeepStep:
     """One completed step.
@@ -49,14 +53,22 @@ class UpkeepStatements:
     def __init__(self, session: Callable[[], SparkSession], deadlines: Limits) -> None:
         self._session, self._deadlines = session, deadlines
 
-    def run(self, name: LakeName, task: Task, statement: str) -> UpkeepStep:
+    def run(
+        self, name: LakeName, task: Task, statement: str, *, is_bounded: bool = True
+    ) -> UpkeepStep:
         """Runs one statement, again if another writer came first.
+
+        Args:
+            name: of the table.
+            task: its kind.
+            statement: the text.
+            is_bounded: whether the deadlines hold.
 
         Raises:
             CdcError: if it fails.
         """
         where = f"lake={name}"
-        watch = Watch(self._session, self._deadlines)
+        watch = Watch(self._session, self._deadlines if is_bounded else _UNBOUNDED)
         for tries in range(1, _TRIES + 1):
             begun = time.monotonic()
             try:

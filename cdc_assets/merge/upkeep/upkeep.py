@@ -29,7 +29,7 @@ from cdc_assets.lake.pointers import Recent
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.deadline import Limits
-from cdc_assets.merge.upkeep.compaction import rewrite_options
+from cdc_assets.merge.upkeep.compaction import rewrite_all_options, rewrite_options
 from cdc_assets.merge.upkeep.needs import Needs, NeedsReader, UpkeepTable
 from cdc_assets.merge.upkeep.statements import UpkeepStatements, UpkeepStep
 from cdc_assets.naming import some_of
@@ -169,6 +169,22 @@ class Upkeep:
             if needs is not None:
                 yield from self._compacted(replace(needs, limits=everything), Tier.SMALL)
 
+    def rewrite(self) -> UpkeepStep | None:
+        """Rewrites all files of the lake table in its present layout; None if there are none.
+
+        Each group of files is a commit of its own: ``failed_data_files_count`` counts the files
+        whose commit was refused, as another writer came first.
+
+        Raises:
+            CdcError: if the statement fails.
+        """
+        needs = self._reader.of(UpkeepTable(self._entries[0].target, None))
+        if needs is None or not needs.figures.files:
+            return None
+        options, in_order = rewrite_all_options(needs), needs.figures.is_sorted
+        statement = sql.compact(self._catalog, needs.name, options, in_order=in_order)
+        return self._statements.run(needs.name, Task.COMPACT, statement, is_bounded=False)
+
     def _steps(
         self, table: UpkeepTable, orphans: bool, round_: int, failed: list[CdcError]
     ) -> Iterator[UpkeepStep]:
@@ -239,9 +255,9 @@ class Upkeep:
         figures: Figures | None = needs.figures
         while figures is not None:
             options = rewrite_options(needs, figures, tier)
-            done = self._statements.run(
-                needs.name, Task.COMPACT, sql.compact(self._catalog, needs.name, options)
-            )
+            in_order = figures.is_sorted and tier is not Tier.TINY
+            statement = sql.compact(self._catalog, needs.name, options, in_order=in_order)
+            done = self._statements.run(needs.name, Task.COMPACT, statement)
             if not done.counts.get("rewritten_data_files_count"):
                 return
             yield done

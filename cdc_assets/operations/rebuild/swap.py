@@ -30,7 +30,7 @@ from cdc_assets.lake.quarantined import QuarantineLake
 from cdc_assets.lake.side import side_of
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.publish import Publisher
-from cdc_assets.merge.intake.layouts import execute_steps
+from cdc_assets.merge.intake.layouts import execute_steps, lay_out
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
@@ -89,7 +89,7 @@ def swap(tables: RebuildTables, standing: RebuildStanding, begun: str | None, se
     tag = sql.tag(tables.catalog, old.name, tables.tag_for(old, generation), old.snapshot_id or 0)
     tables.execute(tag, "tag the old table", "spark: tag old table")
     if shard is not None or _layout(old) == _layout(new):
-        _lay_out(tables, old)
+        lay_out(tables.spark(), tables.catalog, tables.planner.tables(tables.entry), old)
         _overwrite(tables, old, rows, published)
     else:
         _replace(tables, old, new, rows, published)
@@ -187,13 +187,6 @@ def _overwrite(
     with branch.dropped_on_failure(), translated("write the new rows", tables.where):
         branch.overwrite(rows, published.to_properties())
     branch.publish()
-
-
-def _lay_out(tables: RebuildTables, old: TableState) -> None:
-    """Gives the lake table its configured layout, so that the new rows are written in it."""
-    planner = tables.planner.tables(tables.entry)
-    steps = planner.layout(planner.plan(old).first.schema, old).steps
-    execute_steps(tables.spark(), tables.catalog, tables.entry, steps)
 
 
 def _with_columns(tables: RebuildTables, old: TableState, new: TableState) -> TableState:
