@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from cdc_assets.config.secret import Secret
 from cdc_assets.config.strict import Strict, refuse
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.parse import parse_type
@@ -19,6 +20,7 @@ class ColumnOverrides(Strict):
         type: the type that it is stored as.
         exclude: whether the lake does not get it.
         mask: the digest of its values that the lake gets instead of them.
+        salt: the secret that digests are made with, so that nobody else can make them of guesses.
         rename: its name in the lake.
         existing: its value in rows older than the column, if neither the database nor the records
             show it; null for no value.
@@ -29,6 +31,7 @@ class ColumnOverrides(Strict):
     type: str | None = None
     exclude: bool = False
     mask: Literal["sha256"] | None = None
+    salt: Secret | None = None
     rename: str | None = Field(default=None, min_length=1)
     existing: str | None = None
     large_values: Literal["fail", "accept"] = "fail"
@@ -50,6 +53,9 @@ class ColumnOverrides(Strict):
                 "value of older rows (existing) and large_values if it is not excluded"
             )
             raise refuse(what, "write a type, {exclude: true}, {mask: sha256} or {rename: name}")
+        if self.salt is not None and self.mask is None:
+            what = "a salt is that of a mask, and the column is not masked"
+            raise refuse(what, "write {mask: sha256, salt: {env: NAME}}")
         if self.mask is not None and self.existing is not None:
             what = "of a masked column the configuration is not to hold a value (existing)"
             raise refuse(what, "write existing: null, or leave it out")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -18,8 +18,11 @@ from cdc_assets.config.schema_changes import (
     SilentChangesOrOne,
 )
 from cdc_assets.config.strict import Strict, as_mapping, refuse
+from cdc_assets.errors import ConfigError
 from cdc_assets.schema.parse import TypeSpec, parse_spec
 
+LEAST_SALT: Final = 16
+"""Characters of a salt, below which it could be guessed together with a value."""
 ModeName = Literal["mirror", "changelog", "history"]
 Names = Annotated[tuple[str, ...], Field(strict=False)]
 
@@ -102,6 +105,19 @@ class TableOverrides(Strict):
     def masked(self) -> frozenset[str]:
         """Columns of which the lake gets digests only."""
         return frozenset(name for name, each in self.columns.items() if each.mask)
+
+    def salts(self) -> dict[str, str]:
+        """Returns the salts of masked columns, by names in records.
+
+        Raises:
+            ConfigError: if a salt is not set, or is so short that it could be guessed.
+        """
+        found = {name: each.salt.reveal() for name, each in self.columns.items() if each.salt}
+        for name, salt in found.items():
+            if len(salt) < LEAST_SALT:
+                msg = f"the salt of column {name!r} has fewer than {LEAST_SALT} characters"
+                raise ConfigError(msg, remedy="make one, for example: openssl rand -hex 32")
+        return found
 
     @property
     def accepted(self) -> frozenset[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from cdc_assets.schema.comparing import Compared, Form, Key
 from cdc_assets.schema.types import Column
@@ -44,6 +44,10 @@ class KeyFault:
     condition: str
     what: str
     remedy: str
+
+
+SALTED: Final = "it is masked with a salt, which the database does not get"
+"""Why a column is not compared."""
 
 
 def parameter(value: object, given: Given) -> str:

@@ -12,6 +12,7 @@ from cdc_assets.formats.format import Format
 from cdc_assets.formats.order import NUMBERS, Placed
 from cdc_assets.formats.spec import LINE_BITS, TOMBSTONE, ReadSpec
 from cdc_assets.formats.values import arriving
+from cdc_assets.schema.types import Column as TableColumn
 
 
 def change_of(envelope: Envelope, spec: ReadSpec, fmt: Format) -> Expression:
@@ -50,7 +51,8 @@ def _wanted(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, object
     places = {each.name: place for place, each in enumerate(spec.schema.columns)}
     targets = {each.name: place for place, (each, _) in enumerate(spec.pairs)}
     columns = [
-        {**arriving(each), "may_be_left_out": left_out.may_be(each)} for each in spec.schema.columns
+        {**arriving(each), **_salt(each, spec), "may_be_left_out": left_out.may_be(each)}
+        for each in spec.schema.columns
     ]
     target = [
         {"name": each.name, "type": str(each.type), "ways": [places[way.name] for way in ways]}
@@ -76,6 +78,12 @@ def _wanted(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, object
         wanted["placeholder"] = left_out.placeholder
         wanted["placeholder_map"] = map_text(left_out.placeholder)
     return wanted
+
+
+def _salt(column: TableColumn, spec: ReadSpec) -> dict[str, str]:
+    """Returns the salt of a column's digests in the place of its mark."""
+    mark = column.detail.salt if column.detail else ""
+    return {"salt": spec.salts.get(mark, mark)} if mark else {}
 
 
 def parts_of(

@@ -66,6 +66,7 @@ class ReadSpec:
         records_reads: whether each reading of a row is recorded by itself, as in a changelog.
         homes: the target's columns by the column names of ``schema``, where these differ. Several
             may map to one: a renamed column arrives under one of its names.
+        salts: the salts of digests, by their marks.
         own: the rule that identifies the table's own records; None if the topic holds no others, or
             if the format identifies them by ``table``.
     """
@@ -87,6 +88,7 @@ class ReadSpec:
     records_reads: bool = False
     homes: Mapping[str, str] = field(default_factory=dict[str, str])
     own: Own | None = None
+    salts: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     @property
     def order(self) -> Order:

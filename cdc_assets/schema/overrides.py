@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -146,9 +147,19 @@ def _bounded(column: Column | UnmappedColumn, type_: Decimal) -> Column | Unmapp
     return column
 
 
-def as_digest(column: Column) -> Column:
-    """Returns a column of whose values the lake has only a digest."""
-    detail = replace(column.detail or WireDetail(), mask=True)
+def mark_of(salt: str) -> str:
+    """Returns the mark by which a salt is recognized, and cannot be found."""
+    return hashlib.sha256(f"cdc-assets.salt:{salt}".encode()).hexdigest()[:16]
+
+
+def as_digest(column: Column, salt: str = "") -> Column:
+    """Returns a column of whose values the lake has only a digest.
+
+    Args:
+        column: the column.
+        salt: the mark of the digest's salt; empty for none.
+    """
+    detail = replace(column.detail or WireDetail(), mask=True, salt=salt)
     comment = "SHA-256 of the value"
     digest = replace(column, type=Primitive.STRING, comment=comment, detail=detail)
     return replace(digest, existing=_untold(column))

@@ -82,6 +82,7 @@ def _detail_document(detail: WireDetail, wire: Wire) -> dict[str, object]:
         "width": detail.width,
         "bits": detail.bits,
         "mask": detail.mask,
+        "salt": detail.salt,
         "least": detail.least,
         "number": detail.number,
     }
@@ -120,5 +121,6 @@ def _detail(document: dict[str, Any]) -> WireDetail:
     labels = tuple(document.get("labels", ()))
     numbers = {name: document.get(name, 0) for name in ("width", "bits", "least")}
     flags = {name: document.get(name, False) for name in ("mask", "number")}
-    zone = document.get("zone", "")
-    return WireDetail(labels, zone, **numbers, **flags, scale=document.get("scale"))
+    zone, salt = document.get("zone", ""), document.get("salt", "")
+    scale = document.get("scale")
+    return WireDetail(labels, zone, **numbers, **flags, scale=scale, salt=salt)

@@ -135,6 +135,7 @@ class WireDetail:
         scale: digits after the point of a decimal's bytes; None for those of its type, or none.
         bits: number of bits of a bit string, where that is known.
         mask: whether the lake has only a digest of the values.
+        salt: the mark of the salt that the digest is made with; empty for a digest without one.
     """
 
     labels: tuple[str, ...] = ()
@@ -147,6 +148,7 @@ class WireDetail:
     many: bool = False
     is_closed: bool = False
     number: bool = False
+    salt: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cdc_assets.databases.dialect import Dialect, Given, KeyFault, parameter
+from cdc_assets.databases.dialect import SALTED, Dialect, Given, KeyFault, parameter
 from cdc_assets.databases.mysql.connection import quote
 from cdc_assets.databases.mysql.type_text import MysqlType, parse_column_type
 from cdc_assets.databases.mysql.types import BYTES, INTEGERS, TEXTS, MysqlColumn, bit_width
@@ -96,6 +96,8 @@ class MysqlDialect(Dialect[MysqlSource]):
     def form_of(self, source: MysqlSource, lake: Column) -> Form | str:
         """See `Dialect`."""
         declared = source.column.type_text
+        if lake.detail is not None and lake.detail.salt:
+            return SALTED
         if lake.detail is not None and lake.detail.mask:
             if source.type.name in _WIRES_OF_DIGESTS.get(lake.wire, frozenset()):
                 return Form.DIGEST

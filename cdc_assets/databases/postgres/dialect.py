@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from cdc_assets.databases.dialect import Dialect, Given, parameter
+from cdc_assets.databases.dialect import SALTED, Dialect, Given, parameter
 from cdc_assets.databases.postgres.columns import ENUM, PostgresColumn
 from cdc_assets.databases.postgres.connection import quote
 from cdc_assets.schema.comparing import Compared, Form, Key
@@ -55,7 +55,7 @@ class PostgresDialect(Dialect[PostgresColumn]):
     def form_of(self, source: PostgresColumn, lake: Column) -> Form | str:
         """See `Dialect`."""
         if lake.detail is not None and lake.detail.mask:
-            return _form_of_digest(source, lake)
+            return SALTED if lake.detail.salt else _form_of_digest(source, lake)
         if source.is_array != isinstance(lake.type, ListOf):
             return _odd(source, lake)
         of = lake.type.element if isinstance(lake.type, ListOf) else lake.type

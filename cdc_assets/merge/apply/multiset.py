@@ -39,6 +39,7 @@ from cdc_assets.merge.statements.joins import sent
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.statements.writing import PLACE
 from cdc_assets.merge.tables.ledger import EVENT, Ledger
+from cdc_assets.merge.tables.pruning import KeySearch
 
 _KEPT: Final = (
     "op", "partition", "offset", "ts", "told_ms", "position", "at", "ordinal", "is_numbered",
@@ -200,8 +201,10 @@ class CountedTable:
 
     def _found(self, surplus: DataFrame, due: int, branch: Branch) -> DataFrame:
         """Returns place and ``row`` of the lake's surplus rows, the oldest of equal rows."""
-        names = self._plan.schema.names
-        table = branch.rows().select(
+        names, search = self._plan.schema.names, KeySearch(self._plan, self._catalog)
+        likely = search.likely(surplus) if search.prunes else None
+        rows = branch.rows() if likely is None else branch.rows().where(likely)
+        table = rows.select(
             *PLACE,
             F.col(sql.POSITION),
             F.struct(*(F.col(sql.quote(name)) for name in names)).alias("row"),

@@ -57,6 +57,7 @@ class BatchDecoder:
         may_lack: columns that these records may lack.
         doubt: those of them that records may lack only if no value is lost, which is not known
             yet; None if none is in doubt.
+        salts: the salts of digests, by their marks.
     """
 
     raw: DataFrame
@@ -65,6 +66,7 @@ class BatchDecoder:
     writers: Mapping[int, Writer] = field(default_factory=dict[int, Writer])
     may_lack: frozenset[str] = frozenset()
     doubt: Doubt | None = None
+    salts: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     @property
     def unset_able(self) -> tuple[str, ...]:
@@ -130,6 +132,7 @@ class BatchDecoder:
             doubtful=frozenset(each.name for each in self.doubtful),
             homes=_differing(table.by_any_name),
             own=_own(plan.entry, self.format),
+            salts=self.salts,
         )
 
     def _reading(self, spec: ReadSpec) -> Reading:

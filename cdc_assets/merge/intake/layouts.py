@@ -43,6 +43,7 @@ from cdc_assets.merge.tables.tombstones import first_name
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.file_layout import FileLayout, fitted
 from cdc_assets.schema.iceberg import from_iceberg
+from cdc_assets.schema.overrides import mark_of
 from cdc_assets.schema.policy import Reaction
 from cdc_assets.schema.promotions import fits
 from cdc_assets.schema.stored import to_json
@@ -100,6 +101,7 @@ class LakeTables:
         self._own = own_columns(self._mode, soft=self._deletes == "soft")
         self._excluded, self._masked = overrides.excluded, overrides.masked
         self._files = overrides.layout.files
+        self._salted = overrides.salts()
         self._lake = lake
         self._types = types
         self._entry = entry
@@ -116,7 +118,7 @@ class LakeTables:
             what = f"tables that are merged into one (merge_into) cannot have mode: {self._mode}"
             remedy = "leave its mode out, or leave the table out of merge_into"
             raise TerminalError(what, where=self._where, remedy=remedy)
-        first = self._stored(state) if state else self._types.first_schema(self._entry)
+        first = self._stored(state) if state else self._first()
         if state and self._entry.shard and state.published is None:
             joining = self._types.first_schema(self._entry)
             has_own = self._types.has_schemas(self._entry, joining.layout)
@@ -131,6 +133,29 @@ class LakeTables:
             return TablePlan(first, (*steps, *self._side(state, first.schema)))
         missing = (*steps, *identifier(state, first.schema), *self._side(state, first.schema))
         return TablePlan(first, missing)
+
+    @property
+    def salts(self) -> dict[str, str]:
+        """The salts of masked columns, by their marks."""
+        return {mark_of(salt): salt for salt in self._salted.values()}
+
+    def _first(self) -> FirstSchema:
+        found = self._types.first_schema(self._entry)
+        return replace(found, schema=self._with_salts(found.schema))
+
+    def _with_salts(self, schema: TableSchema) -> TableSchema:
+        """Adds the marks of their salts to masked columns."""
+        columns = (
+            replace(c, detail=replace(c.detail, salt=self._mark(c.sent_as)))
+            if c.detail and c.detail.mask
+            else c
+            for c in schema.columns
+        )
+        return replace(schema, columns=tuple(columns))
+
+    def _mark(self, name: str) -> str:
+        salt = self._salted.get(name)
+        return mark_of(salt) if salt else ""
 
     def _require_key(self, schema: TableSchema) -> None:
         if schema.key:
@@ -160,7 +185,7 @@ class LakeTables:
         """
         columns = [c for c in state.columns if c.name not in self._own] if state else None
         at = state.snapshot_id if state else None
-        named = [_with_ids(each, f"{at or ''}") for each in records]
+        named = [self._with_salts(_with_ids(each, f"{at or ''}")) for each in records]
         gone = dropped(state) if state else ()
         plan = plan_columns(stored, columns, named, self._policy, gone, by_catalog=by_catalog)
         for change in plan.changes:
@@ -364,6 +389,10 @@ class LakeTables:
             raise TerminalError(what, where=self._where, remedy=remedy)
         if other := sorted(masked ^ (self._masked & sent)):
             what = f"the table was made with other columns masked: {', '.join(other)} differ"
+            raise TerminalError(what, where=self._where, remedy=remedy)
+        digests = [(c.sent_as, c.detail.salt) for c in stored.columns if c.detail and c.detail.mask]
+        if other := sorted(name for name, mark in digests if mark != self._mark(name)):
+            what = f"the table was made with another salt, or none, of: {', '.join(other)}"
             raise TerminalError(what, where=self._where, remedy=remedy)
         more = tuple(name for name in self._excluded if name not in stored.left_out)
         return replace(stored, left_out=(*stored.left_out, *more))

@@ -215,7 +215,8 @@ class Preparation:
             self.types.require_whole(plan.entry)
         self._require_withheld(plan, before, [each.names for each in writers.values()])
         writers = {number: _at_home(each, plan.schema) for number, each in writers.items()}
-        decoder = BatchDecoder(raw, plan, self.format, writers)
+        salts = self.tables.salts
+        decoder = BatchDecoder(raw, plan, self.format, writers, salts=salts)
         names = dict.fromkeys(n for each in readable for n in lacking(plan.schema, each))
         called = {each.sent_as: each.name for each in plan.schema.columns}
         lacked = (called.get(name, name) for name in lacks)
@@ -452,9 +453,11 @@ def _at_home(writer: Writer, table: TableSchema) -> Writer:
         return writer
     found = homes(table.of_source, writer.schema)
     differing = {sent: name for sent, name in found.items() if sent != name}
-    hidden = {sent for sent, name in found.items() if name in table.masked}
+    hidden = {sent: table.column(name) for sent, name in found.items() if name in table.masked}
+    salts = {sent: each.detail.salt if each.detail else "" for sent, each in hidden.items()}
     columns = tuple(
-        as_digest(each) if each.name in hidden else each for each in writer.schema.columns
+        as_digest(each, salts[each.name]) if each.name in salts else each
+        for each in writer.schema.columns
     )
     return replace(writer, homes=differing, schema=replace(writer.schema, columns=columns))
 

@@ -32,6 +32,8 @@ _CONFLICTS = (
     "FIELD_ALREADY_EXISTS",
     "TABLE_OR_VIEW_ALREADY_EXISTS",
     "NAMESPACE_ALREADY_EXISTS",
+    "Cannot add duplicate partition field",
+    "Cannot find partition field to remove",
     # A JDBC catalog checks for a namespace before it inserts it, so two writers may both insert.
     "INSERT INTO iceberg_namespace_properties",
 )

@@ -60,7 +60,7 @@ class KeySearch:
         key = self.plan.schema.key
         table = rows.select(*PLACE, *map(sql.quote, (*rows.columns,)))
         keys = changes.select(*(F.col("key").getField(name).alias(name) for name in key))
-        likely = self._likely(changes)
+        likely = self.likely(changes)
         if likely is None:
             return self._found(table, keys, count).select(*PLACE)
         found = pinned(self._found(table.where(likely), keys, count))
@@ -81,14 +81,12 @@ class KeySearch:
         """
         return rows.where(reduce(Expression.__and__, self._conditions(keys), F.lit(True)))
 
-    def _found(self, table: DataFrame, keys: DataFrame, count: int) -> DataFrame:
-        names = [sql.quote(name) for name in self.plan.schema.key]
-        rows = self.narrowed(table, keys).select(*PLACE, *names)
-        wanted = sent(keys, count)
-        return rows.join(wanted, [rows[name] == wanted[name] for name in names], "left_semi")
+    def likely(self, changes: DataFrame) -> Expression | None:
+        """Returns the condition on the partitions of rows; None if it would exclude none.
 
-    def _likely(self, changes: DataFrame) -> Expression | None:
-        """Returns the condition on partitions of the new rows; None if that excludes none."""
+        Args:
+            changes: have ``row``: the rows, or NULL.
+        """
         terms = [each for each in self._terms if each.column not in self.plan.schema.key]
         known = changes.where(F.col("row").isNotNull())
         values = known.select(
@@ -96,6 +94,12 @@ class KeySearch:
         )
         found = [*self._among(values, terms)]
         return reduce(Expression.__and__, found) if found else None
+
+    def _found(self, table: DataFrame, keys: DataFrame, count: int) -> DataFrame:
+        names = [sql.quote(name) for name in self.plan.schema.key]
+        rows = self.narrowed(table, keys).select(*PLACE, *names)
+        wanted = sent(keys, count)
+        return rows.join(wanted, [rows[name] == wanted[name] for name in names], "left_semi")
 
     def _conditions(self, keys: DataFrame) -> Iterator[Expression]:
         """Yields conditions that all rows with these keys satisfy."""

@@ -208,6 +208,7 @@ class SparkServer(Part):
             "spark.sql.catalog.scratch.warehouse": str(self.layout.tmp(self.name) / "scratch"),
             "spark.sql.extensions": _EXTENSIONS,
             "spark.sql.session.timeZone": "UTC",
+            "spark.sql.redaction.string.regex": '"salt":"[^"]*"',
             "spark.sql.shuffle.partitions": str(cores),
             # Each table has some dozens of generated classes. Of the default 100, none would be
             # left at a table's next batch: all would be compiled again, and run interpreted.

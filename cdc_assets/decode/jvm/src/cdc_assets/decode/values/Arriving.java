@@ -32,6 +32,7 @@ public final class Arriving {
     final boolean isClosed;
     final boolean isNumber;
     final boolean isMasked;
+    final String salt;
     final ZoneId zone;
     final int width;
     final int least;
@@ -52,6 +53,7 @@ public final class Arriving {
         isClosed = told.path("is_closed").asBoolean();
         isNumber = told.path("number").asBoolean();
         isMasked = told.path("mask").asBoolean();
+        salt = told.path("salt").asText();
         String place = told.path("zone").asText();
         zone = place.isEmpty() ? null : DateTimeUtils.getZoneId(place);
         width = told.path("width").asInt();

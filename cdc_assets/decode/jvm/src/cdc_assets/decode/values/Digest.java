@@ -1,10 +1,12 @@
 package cdc_assets.decode.values;
 
 import java.nio.charset.StandardCharsets;
+import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
 import java.time.ZoneOffset;
 import java.util.HexFormat;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
 import org.apache.spark.sql.catalyst.expressions.json.StructsToJsonEvaluator;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
@@ -19,24 +21,28 @@ import scala.Option;
 final class Digest {
     private Digest() {}
 
-    /** Returns SHA-256 of the bytes or text that a value arrives as: 64 hexadecimal digits. */
+    /**
+     * Returns SHA-256 of the bytes or text that a value arrives as: 64 hexadecimal digits. With a salt
+     * it is HMAC-SHA-256, with the salt as its key.
+     */
     static Decoder of(Arriving column, DataType arriving) {
+        byte[] salt = column.salt.getBytes(StandardCharsets.UTF_8);
         if (arriving instanceof ArrayType || arriving instanceof StructType) {
             var written =
                     new StructsToJsonEvaluator(
                             scala.collection.immutable.Map$.MODULE$.empty(), arriving, Option.apply("UTC"));
-            return value -> sha256(written.evaluate(value).toString());
+            return value -> sha256(written.evaluate(value).toString(), salt);
         }
         boolean isInBytes = column.wire.equals("text_latin1");
         return value -> {
             if (value instanceof byte[] bytes) {
-                return sha256(bytes);
+                return sha256(bytes, salt);
             }
             if (value instanceof VariantVal variant) {
-                return sha256(json(variant).toString());
+                return sha256(json(variant).toString(), salt);
             }
             UTF8String text = isInBytes ? Octets.text((UTF8String) value) : null;
-            return sha256((text == null ? value : text).toString());
+            return sha256((text == null ? value : text).toString(), salt);
         };
     }
 
@@ -55,16 +61,24 @@ final class Digest {
         return new Variant(held.getValue(), held.getMetadata());
     }
 
-    private static UTF8String sha256(String text) {
-        return sha256(text.getBytes(StandardCharsets.UTF_8));
+    private static UTF8String sha256(String text, byte[] salt) {
+        return sha256(text.getBytes(StandardCharsets.UTF_8), salt);
     }
 
-    private static UTF8String sha256(byte[] bytes) {
+    private static UTF8String sha256(byte[] bytes, byte[] salt) {
         try {
-            byte[] found = MessageDigest.getInstance("SHA-256").digest(bytes);
-            return UTF8String.fromString(HexFormat.of().formatHex(found));
-        } catch (NoSuchAlgorithmException error) {
+            return UTF8String.fromString(HexFormat.of().formatHex(digest(bytes, salt)));
+        } catch (GeneralSecurityException error) {
             throw new IllegalStateException(error);
         }
+    }
+
+    private static byte[] digest(byte[] bytes, byte[] salt) throws GeneralSecurityException {
+        if (salt.length == 0) {
+            return MessageDigest.getInstance("SHA-256").digest(bytes);
+        }
+        Mac mac = Mac.getInstance("HmacSHA256");
+        mac.init(new SecretKeySpec(salt, "HmacSHA256"));
+        return mac.doFinal(bytes);
     }
 }
