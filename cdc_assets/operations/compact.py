@@ -137,7 +137,7 @@ class Compact(Operation[CompactOptions, CompactPlan]):
         entry, catalog = session.entry, session.config.lake.catalog.name
         state = session.lake.state(entry.target, entry.shard_value)
         if state is not None:
-            lay_out(session.spark(), catalog, session.planner.tables(entry), state)
+            lay_out(session.spark(), catalog, entry, session.planner.tables(entry), state)
         failed = 0
         for _ in range(TRIES):
             step = upkeep_in(session).rewrite()

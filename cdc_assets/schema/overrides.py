@@ -21,6 +21,7 @@ from cdc_assets.schema.types import (
     Existing,
     ListOf,
     Primitive,
+    TableSchema,
     UnmappedColumn,
     Wire,
     WireDetail,
@@ -150,6 +151,18 @@ def _bounded(column: Column | UnmappedColumn, type_: Decimal) -> Column | Unmapp
 def mark_of(salt: str) -> str:
     """Returns the mark by which a salt is recognized, and cannot be found."""
     return hashlib.sha256(f"cdc-assets.salt:{salt}".encode()).hexdigest()[:16]
+
+
+def with_marks(schema: TableSchema, salts: Mapping[str, str]) -> TableSchema:
+    """Returns masked columns with the marks of their salts, which have names in records."""
+    columns = (
+        replace(c, detail=replace(c.detail, salt=mark_of(salt) if salt else ""))
+        if c.detail and c.detail.mask
+        else c
+        for c in schema.columns
+        for salt in [salts.get(c.sent_as)]
+    )
+    return replace(schema, columns=tuple(columns))
 
 
 def as_digest(column: Column, salt: str = "") -> Column:

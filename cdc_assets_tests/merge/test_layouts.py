@@ -82,7 +82,7 @@ def in_files(made: Pipeline) -> dict[str, list[dict[str, Any]]]:
 
 def require_sorted(made: Pipeline) -> None:
     for rows in in_files(made).values():
-        keys = [(-row["n"], row["name"]) for row in rows]
+        keys = [(r["n"] is None, -(r["n"] or 0), r["name"] or "") for r in rows]
         assert keys == sorted(keys)
 
 
@@ -302,3 +302,29 @@ def test_large_batches_look_for_rows_where_they_may_be(
     made.merge(TABLE)
     assert found() == {**expected, 4: ("new", 4)}
     assert len(made.rows(TABLE)) == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("mode", "terms", "fields"),
+    [
+        ("changelog", ["day(_cdc_ts)", "bucket(2, id)"], ["day", "bucket[2]"]),
+        ("history", ["bucket(2, id)"], ["identity", "bucket[2]"]),
+    ],
+)
+def test_tables_of_every_mode_have_a_layout(
+    pipeline: Make, monkeypatch: pytest.MonkeyPatch, mode: str, terms: list[str], fields: list[str]
+) -> None:
+    monkeypatch.setattr(read, "ONE_TASK", 0)
+    said = {"columns": {**COLUMNS, "id": "int"}, "mode": mode, "primary_key": ["id"]}
+    layout = {"partition_by": terms, "sort_by": ["n desc", "name"]}
+    made = start(pipeline, *first(9), tables={TABLE: {**said, "layout": layout}})
+    made.produce(
+        TABLE, [change("u", 1, 5, 1000), change("d", 2, 2, 1010), change("c", 10, 1, 1020)]
+    )
+    made.merge(TABLE)
+    made.produce(TABLE, [change("u", 1, 6, 1030), change("u", 3, 3, 500, "late")])
+    made.merge(TABLE)
+    assert spec(made) == fields
+    require_sorted(made)
+    count = Counter(row["id"] for row in made.rows(TABLE))
+    assert (count[1], count[2], count[3]) == ((3, 2, 2) if mode == "changelog" else (3, 1, 2))

@@ -43,7 +43,7 @@ from cdc_assets.merge.tables.tombstones import first_name
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.file_layout import FileLayout, fitted
 from cdc_assets.schema.iceberg import from_iceberg
-from cdc_assets.schema.overrides import mark_of
+from cdc_assets.schema.overrides import mark_of, with_marks
 from cdc_assets.schema.policy import Reaction
 from cdc_assets.schema.promotions import fits
 from cdc_assets.schema.stored import to_json
@@ -141,21 +141,7 @@ class LakeTables:
 
     def _first(self) -> FirstSchema:
         found = self._types.first_schema(self._entry)
-        return replace(found, schema=self._with_salts(found.schema))
-
-    def _with_salts(self, schema: TableSchema) -> TableSchema:
-        """Adds the marks of their salts to masked columns."""
-        columns = (
-            replace(c, detail=replace(c.detail, salt=self._mark(c.sent_as)))
-            if c.detail and c.detail.mask
-            else c
-            for c in schema.columns
-        )
-        return replace(schema, columns=tuple(columns))
-
-    def _mark(self, name: str) -> str:
-        salt = self._salted.get(name)
-        return mark_of(salt) if salt else ""
+        return replace(found, schema=with_marks(found.schema, self._salted))
 
     def _require_key(self, schema: TableSchema) -> None:
         if schema.key:
@@ -185,7 +171,7 @@ class LakeTables:
         """
         columns = [c for c in state.columns if c.name not in self._own] if state else None
         at = state.snapshot_id if state else None
-        named = [self._with_salts(_with_ids(each, f"{at or ''}")) for each in records]
+        named = [with_marks(_with_ids(each, f"{at or ''}"), self._salted) for each in records]
         gone = dropped(state) if state else ()
         plan = plan_columns(stored, columns, named, self._policy, gone, by_catalog=by_catalog)
         for change in plan.changes:
@@ -217,8 +203,8 @@ class LakeTables:
             *self._own,
             *(each.name for each in (state.columns if state else ())),
         }
-        shard = (schema.shard_column,) if schema.shard_column else ()
-        fixed = (CURRENT,) if CURRENT in self._own else shard
+        own = CURRENT if CURRENT in self._own else schema.shard_column
+        fixed = (own,) if own else ()
         return plan_layout(self._fitted(schema), state, fixed, columns, renamed)
 
     def _fitted(self, schema: TableSchema) -> FileLayout:
@@ -365,11 +351,6 @@ class LakeTables:
         return FirstSchema(stored, layout_of(said))
 
     @property
-    def entry(self) -> TableEntry:
-        """The source table."""
-        return self._entry
-
-    @property
     def withheld(self) -> frozenset[str]:
         """Columns that the lake must not have, or only as digests."""
         return self._masked | {*self._excluded}
@@ -390,8 +371,9 @@ class LakeTables:
         if other := sorted(masked ^ (self._masked & sent)):
             what = f"the table was made with other columns masked: {', '.join(other)} differ"
             raise TerminalError(what, where=self._where, remedy=remedy)
-        digests = [(c.sent_as, c.detail.salt) for c in stored.columns if c.detail and c.detail.mask]
-        if other := sorted(name for name, mark in digests if mark != self._mark(name)):
+        marked = with_marks(stored, self._salted)
+        pairs = zip(stored.columns, marked.columns, strict=True)
+        if other := sorted(was.sent_as for was, now in pairs if was != now):
             what = f"the table was made with another salt, or none, of: {', '.join(other)}"
             raise TerminalError(what, where=self._where, remedy=remedy)
         more = tuple(name for name in self._excluded if name not in stored.left_out)
@@ -466,7 +448,9 @@ def execute_steps(
                     spark.sql(statement)
 
 
-def lay_out(spark: SparkSession, catalog: str, tables: LakeTables, state: TableState) -> None:
+def lay_out(
+    spark: SparkSession, catalog: str, entry: TableEntry, tables: LakeTables, state: TableState
+) -> None:
     """Gives a table its configured layout, for the files that are written from now on.
 
     Raises:
@@ -474,7 +458,7 @@ def lay_out(spark: SparkSession, catalog: str, tables: LakeTables, state: TableS
         ConflictError: if another writer has just done so.
     """
     steps = tables.layout(tables.plan(state).first.schema, state).steps
-    execute_steps(spark, catalog, tables.entry, steps)
+    execute_steps(spark, catalog, entry, steps)
 
 
 def require_alike(

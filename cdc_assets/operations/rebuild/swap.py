@@ -89,7 +89,8 @@ def swap(tables: RebuildTables, standing: RebuildStanding, begun: str | None, se
     tag = sql.tag(tables.catalog, old.name, tables.tag_for(old, generation), old.snapshot_id or 0)
     tables.execute(tag, "tag the old table", "spark: tag old table")
     if shard is not None or _layout(old) == _layout(new):
-        lay_out(tables.spark(), tables.catalog, tables.planner.tables(tables.entry), old)
+        planner = tables.planner.tables(tables.entry)
+        lay_out(tables.spark(), tables.catalog, tables.entry, planner, old)
         _overwrite(tables, old, rows, published)
     else:
         _replace(tables, old, new, rows, published)
