@@ -50,6 +50,10 @@ OPERATIONS: Final[Mapping[str, tuple[str, str]]] = {
         "cdc_assets.operations.accept_restart.operation.ACCEPT_RESTART",
         "Resume after a source's restart: restored, upgraded by dump, RESETLOGS, or recreated.",
     ),
+    "adopt": (
+        "cdc_assets.operations.adopt.operation.ADOPT",
+        "Take over an Iceberg table that another tool made, as the lake table of TABLE.",
+    ),
     "compact": (
         "cdc_assets.operations.compact.COMPACT",
         "Compact the lake table of TABLE at once, to the end.",

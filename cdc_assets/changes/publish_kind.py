@@ -17,7 +17,7 @@ class PublishKind(StrEnum):
     RESNAPSHOT = "resnapshot"
     """Rows of the source, where a wave of a re-snapshot found different ones; offsets stay."""
     READ = "read"
-    """Rows of the source in a shadow table, which will be swapped in."""
+    """Rows of the source in a shadow table, which will be swapped in, or in an adopted table."""
     REBUILD = "rebuild"
     """The shadow table's rows, in place of the table's."""
     RENAME = "rename"

@@ -207,7 +207,7 @@ class StackConfig(Strict):
 Operation = Literal[
     "pause_tables", "resume_tables", "drop_tables", "reset_tables", "rewind",
     "history", "rebuild_table", "resnapshot_tables", "verify_tables", "assess_tables",
-    "compact_table",
+    "compact_table", "adopt_table",
 ]  # fmt: skip
 """The jobs with which operators work on tables from Dagster's UI."""
 

@@ -360,6 +360,13 @@ class TableReading:
             within, end = ranges(start, self._rows.bounds(start, rows, parts), parts)
             yield Wave(end, [{**self._options, **more, "query": self._query(w)} for w in within])
 
+    @contextmanager
+    def parts(self, within: Sequence[Sequence[Range]]) -> Iterator[Wave]:
+        """Yields a wave of these parts, each of which has the rows of some ranges."""
+        with self._rows.shared_snapshot() as more:
+            queries = (" UNION ALL ".join(map(self._query, each)) for each in within)
+            yield Wave(None, [{**self._options, **more, "query": query} for query in queries])
+
     def estimate(self) -> int:
         """Returns about how many rows there are."""
         return self._rows.estimate()

@@ -24,6 +24,7 @@ from cdc_assets.lake.branches import BranchState, dead_branches, is_built
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.connection import CatalogConnection
 from cdc_assets.lake.figures import read_figures
+from cdc_assets.lake.foreign import ForeignTable, read_foreign
 from cdc_assets.lake.kept import KeptMetadata
 from cdc_assets.lake.moving_back import can_move_back, drop_tags, move_back
 from cdc_assets.lake.past import Past, read_past
@@ -240,6 +241,34 @@ class Lake:
         return self._connection.asked(
             "lake: read manifests", lambda: read_figures(table, own, named)
         )
+
+    def foreign(self, name: LakeName) -> ForeignTable | None:
+        """Returns the parts of a table that another program made; None if it does not exist.
+
+        Raises:
+            UnreachableError: if the catalog does not answer, or files cannot be read.
+        """
+        table = self._connection.load(name)
+        if table is None:
+            return None
+        return self._connection.asked("lake: read manifests", lambda: read_foreign(table))
+
+    def rename(self, name: LakeName, to: LakeName) -> None:
+        """Gives a table another name in the catalog; its files stay where they are.
+
+        Raises:
+            TerminalError: if the catalog renames no tables.
+            UnreachableError: if the catalog does not answer; the table may have been renamed.
+        """
+        self._published = None
+        pair = (name.namespace, name.name), (to.namespace, to.name)
+        try:
+            with self._connection.reachable(), effect("catalog: rename table"):
+                self._connection.catalog.rename_table(*pair)
+        except NotImplementedError:
+            what = f"the catalog cannot rename {name} to {to}"
+            remedy = f"choose a target of this name in the configuration: {name}"
+            raise TerminalError(what, where=self.address, remedy=remedy) from None
 
     def place(self, name: LakeName) -> TablePlace | None:
         """Returns a table's place, and what other tables have there; None if it does not exist.

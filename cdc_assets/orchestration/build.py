@@ -10,6 +10,7 @@ import dagster as dg
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
 from cdc_assets.operate.discovery import replicated
+from cdc_assets.operations.adopt.operation import ADOPT
 from cdc_assets.operations.command import AnyOperation
 from cdc_assets.operations.compact import COMPACT
 from cdc_assets.operations.drop.operation import DROP, RESET
@@ -72,6 +73,7 @@ OPERATIONS: Final[Sequence[AnyOperation]] = (
     REWIND,
     HISTORY,
     COMPACT,
+    ADOPT,
     VERIFY,
 )
 """The operations that have a job."""

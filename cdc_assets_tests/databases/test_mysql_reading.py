@@ -78,7 +78,7 @@ def waves(source: MysqlRows, spark: Session, size: int, parts: int) -> list[list
     while True:
         with reading.wave(start, size, parts) as wave:
             frame = read(spark(), wave, "table=test")
-        require_sound(frame, source.comparison, Range(start, wave.end), "table=test")
+        require_sound(frame, source.comparison, [Range(start, wave.end)], "table=test")
         found.append([row.asDict() for row in frame.collect()])
         start = wave.end
         if start is None:

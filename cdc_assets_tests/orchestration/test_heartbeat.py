@@ -124,6 +124,7 @@ PEOPLE: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "history": ("show_history", NO_TABLE), "rebuild_table": ("build_anew", NO_TABLE),
     "resnapshot_tables": ("read_again", {}), "verify_tables": ("compare_with_source", {}),
     "compact_table": ("compact", NO_TABLE),
+    "adopt_table": ("adopt", {**NO_TABLE, "existing": "namespace.name"}),
 }  # fmt: skip
 """The jobs that people start: the op of each, and a wish that ends soon."""
 

@@ -115,6 +115,28 @@ def add_columns(catalog: str, name: LakeName, columns: Sequence[Column]) -> str:
     return f"ALTER TABLE {table(catalog, name)} ADD COLUMNS ({added})"
 
 
+def add_own_columns(catalog: str, name: LakeName, own: Mapping[str, tuple[str, str]]) -> str:
+    """Adds columns of ours, with types and comments by name."""
+    added = ", ".join(f"{quote(n)} {type_} COMMENT {text(c)}" for n, (type_, c) in own.items())
+    return f"ALTER TABLE {table(catalog, name)} ADD COLUMNS ({added})"
+
+
+def drop_identifier(catalog: str, name: LakeName, columns: Sequence[str]) -> str:
+    """Makes these columns none of Iceberg's identifier fields any more."""
+    return f"ALTER TABLE {table(catalog, name)} DROP IDENTIFIER FIELDS {_names(columns)}"
+
+
+def make_optional(catalog: str, name: LakeName, column: str) -> str:
+    """Lets a column be NULL."""
+    return f"ALTER TABLE {table(catalog, name)} ALTER COLUMN {quote(column)} DROP NOT NULL"
+
+
+def mark_living(catalog: str, name: LakeName) -> str:
+    """Marks the rows without a mark as not deleted."""
+    target = table(catalog, name)
+    return f"UPDATE {target} SET {DELETED} = false WHERE {DELETED} IS NULL"  # noqa: S608 - quoted
+
+
 def widen_column(catalog: str, name: LakeName, column: Column) -> str:
     """Gives a column a wider type."""
     return (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column as Expression
@@ -15,7 +16,7 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.names import HELPERS
-from cdc_assets.databases.statements import KEY
+from cdc_assets.databases.statements import KEY, Range
 from cdc_assets.lake import Lake
 from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.plan.plan import BatchPlan
@@ -93,7 +94,7 @@ class LakeRows:
         self._lake = lake
         self._plan = plan
         self._of = comparison
-        self._range: tuple[Key | None, Key | None] = (None, None)
+        self._ranges: Sequence[Range] = ()
 
     def bounds(self, every: int) -> tuple[Key, ...]:
         """Returns keys in order, about one of ``every`` rows; a key is always chosen or never."""
@@ -160,10 +161,10 @@ class LakeRows:
         texts = {f"{TEXT}{n}": canonical(each) for n, each in enumerate(self._of.key)}
         return self._all().withColumns(texts)
 
-    def within(self, start: Key | None, end: Key | None) -> LakeRows:
-        """Returns the rows of a range of keys, from ``start``, inclusive, to ``end``, exclusive."""
+    def among(self, ranges: Sequence[Range]) -> LakeRows:
+        """Returns the rows of some ranges of keys."""
         mine = LakeRows(self._spark, self._catalog, self._lake, self._plan, self._of)
-        mine._range = (start, end)
+        mine._ranges = ranges
         return mine
 
     def states(self, large: Sequence[Compared]) -> DataFrame:
@@ -214,14 +215,21 @@ class LakeRows:
     # ── parts ────────────────────────────────────────────────────────────────────────────
 
     def _all(self) -> DataFrame:
-        rows, (start, end) = lake_table(self._spark, self._catalog, self._plan, None), self._range
-        if start is not None:
-            first, own, bound = self._beside(start)
-            rows = rows.where((own >= bound) & (first[0] >= first[1]))
-        if end is not None:
-            first, own, bound = self._beside(end)
-            rows = rows.where((own < bound) & (first[0] <= first[1]))
-        return rows
+        rows = lake_table(self._spark, self._catalog, self._plan, None)
+        if not self._ranges:
+            return rows
+        return rows.where(reduce(lambda a, b: a | b, map(self._inside, self._ranges)))
+
+    def _inside(self, within: Range) -> Expression:
+        """Returns whether a row's key is in a range."""
+        condition = F.lit(True)
+        if within.start is not None:
+            first, own, bound = self._beside(within.start)
+            condition = condition & (own >= bound) & (first[0] >= first[1])
+        if within.end is not None:
+            first, own, bound = self._beside(within.end)
+            condition = condition & (own < bound) & (first[0] <= first[1])
+        return condition
 
     def _beside(self, bound: Key) -> tuple[tuple[Expression, Expression], Expression, Expression]:
         """Returns key and bound to compare: of the first column, which skips files, and whole."""

@@ -145,7 +145,7 @@ class ShadowFromSource:
             ):
                 found = read(spark(), wave, self._where)
             within = Range(shadow.progress.next, wave.end)
-            require_sound(found, source.comparison, within, self._where)
+            require_sound(found, source.comparison, [within], self._where)
             rows = shadow.put(found, source.comparison, wave.end)
             done = shadow.progress
             self._say(f"wave {done.waves}: {done.rows:,} rows read")

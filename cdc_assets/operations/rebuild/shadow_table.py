@@ -36,12 +36,16 @@ from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.intake.describe import FirstSchema
 from cdc_assets.merge.intake.layouts import execute_steps, layout_of
+from cdc_assets.merge.intake.planning import Planner
 from cdc_assets.merge.plan.table_steps import created_with
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.verifying.canonical import digest, of_told
+from cdc_assets.merge.verifying.putting import Lakes
 from cdc_assets.operations.rebuild.tables import ID, READ_FROM_SOURCE, RebuildTables
+from cdc_assets.operations.session import TableSession
+from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Comparison, Key
 from cdc_assets.schema.silent import CatalogLook
 from cdc_assets.schema.types import TableSchema
@@ -72,7 +76,7 @@ class ShadowTable:
     def __init__(self, tables: RebuildTables, generation: int) -> None:
         self._tables, self._lakes, self._generation = tables, tables.lakes, generation
         self._entry = tables.shadow_entry(generation)
-        self._run_id, self._clock = tables.session.host.run_id, tables.session.clock
+        self._session = tables.session
         self._state = self._look()
 
     @property
@@ -141,30 +145,9 @@ class ShadowTable:
             self._state = self._look()
         else:
             execute_steps(of.spark(), of.catalog, self._entry, tables.layout(schema, state).steps)
-        identity, marks = of.planner.identity(self._entry), of.planner.marks(self._entry)
-        recent = of.planner.offsets_at(self._entry, self._clock() - _RECENT)
-        layout = self.first.layout
-        offsets, carried = beginning_of(
-            old, layout, identity, marks, marks.begin.merged_max(recent)
-        )
-        self._remember(old, look, goes_on=bool(carried.applied))
-        existing = (each.existing for each in self.first.schema.columns)
-        set_aside = old.published.counts.get("quarantined", 0) if old.published else 0
-        begun = Published(
-            offsets=offsets,
-            start=offsets,
-            topic=self._entry.topic,
-            topic_id=identity.topic_id,
-            cluster_id=identity.cluster_id,
-            attempt="",
-            run=self._run_id,
-            kind=PublishKind.READ,
-            published_at=self._clock(),
-            carried=replace(carried, filled=tuple(each.id for each in existing if each)),
-            counts={"records": 0, "quarantined": set_aside},
-            shard=self._entry.shard_value,
-        )
-        self._publish(begun, carried.beside or ShadowProgress(), None)
+        begun = first_publish(of.planner, self._entry, old, self.first, self._session)
+        self._remember(old, look, goes_on=bool(begun.carried.applied))
+        self._publish(begun, begun.carried.beside or ShadowProgress(), None)
 
     def put(self, found: DataFrame, comparison: Comparison, end: Key | None) -> int:
         """Publishes the rows of a wave, and the next wave's beginning; returns their number.
@@ -240,19 +223,12 @@ class ShadowTable:
         published = replace(
             before,
             attempt=str(uuid.uuid4()),
-            run=self._run_id,
+            run=self._session.host.run_id,
             kind=PublishKind.READ,
-            published_at=self._clock(),
+            published_at=self._session.clock(),
             carried=replace(before.carried, beside=progress),
         )
-        plan = of.planner.swap(self._entry, state, published)
-        publisher = Publisher(of.spark(), of.catalog, of.lake, plan)
-        branch = Branch(publisher, partial(of.planner.require_same_topic, plan))
-        with branch.dropped_on_failure(), translated("publish what was read", self._where):
-            if rows is None:
-                rows = of.spark().table(sql.table(of.catalog, self._entry.target)).limit(0)
-            branch.write(rows, published.to_properties())
-        branch.publish()
+        publish_read(of, self._entry, state, published, rows)
         self._state = self._look()
 
     def _remember(self, old: TableState, look: CatalogLook | None, *, goes_on: bool) -> None:
@@ -379,7 +355,65 @@ def rows_to_keep(old: DataFrame, new: DataFrame, key: Sequence[str], position: b
     return single.select(*(F.col(sql.quote(name)) for name in new.columns), HELD)
 
 
+# ── publishes of tables that are read ────────────────────────────────────────────────────────
+
+
+def publish_read(
+    lakes: Lakes, entry: TableEntry, state: TableState, published: Published, rows: DataFrame | None
+) -> None:
+    """Publishes rows that were read from the source; none if there is only a record to publish.
+
+    Raises:
+        ConflictError: if another process came first.
+        CdcError: as for any batch; nothing was published, or all of it.
+    """
+    spark, where = lakes.spark(), f"table={entry.table} lake={entry.target}"
+    plan = lakes.planner.swap(entry, state, published)
+    publisher = Publisher(spark, lakes.catalog, lakes.lake, plan)
+    branch = Branch(publisher, partial(lakes.planner.require_same_topic, plan))
+    with branch.dropped_on_failure(), translated("publish what was read", where):
+        if rows is None:
+            rows = spark.table(sql.table(lakes.catalog, entry.target)).limit(0)
+        branch.write(rows, published.to_properties())
+    branch.publish()
+
+
 # ── the beginning ────────────────────────────────────────────────────────────────────────────
+
+
+def first_publish(
+    planner: Planner, entry: TableEntry, old: TableState, first: FirstSchema, session: TableSession
+) -> Published:
+    """Returns the record of the first publish of a table that is read from its source.
+
+    Args:
+        planner: knows the topic.
+        entry: the table that is read.
+        old: the lake table, looked at before anything is read.
+        first: the columns and the layout of the table that is read.
+        session: the means.
+    """
+    identity, marks = planner.identity(entry), planner.marks(entry)
+    recent = planner.offsets_at(entry, session.clock() - _RECENT)
+    offsets, carried = beginning_of(
+        old, first.layout, identity, marks, marks.begin.merged_max(recent)
+    )
+    existing = (each.existing for each in first.schema.columns)
+    set_aside = old.published.counts.get("quarantined", 0) if old.published else 0
+    return Published(
+        offsets=offsets,
+        start=offsets,
+        topic=entry.topic,
+        topic_id=identity.topic_id,
+        cluster_id=identity.cluster_id,
+        attempt=str(uuid.uuid4()),
+        run=session.host.run_id,
+        kind=PublishKind.READ,
+        published_at=session.clock(),
+        carried=replace(carried, filled=tuple(each.id for each in existing if each)),
+        counts={"records": 0, "quarantined": set_aside},
+        shard=entry.shard_value,
+    )
 
 
 def beginning_of(

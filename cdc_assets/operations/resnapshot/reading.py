@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Final
 
@@ -45,8 +46,10 @@ def read(spark: SparkSession, wave: Wave, where: str) -> DataFrame:
         raise
 
 
-def require_sound(rows: DataFrame, comparison: Comparison, within: Range, where: str) -> None:
-    """Refuses rows without a digest, and rows that the lake has in another range of keys.
+def require_sound(
+    rows: DataFrame, comparison: Comparison, within: Sequence[Range], where: str
+) -> None:
+    """Refuses rows without a digest, and rows that the lake has in none of these ranges of keys.
 
     They would be taken for rows that the source does not have.
 
@@ -54,14 +57,15 @@ def require_sound(rows: DataFrame, comparison: Comparison, within: Range, where:
         TerminalError: if there is one.
     """
     undigested = F.col(DIGEST).isNull()
+    outside = reduce(lambda a, b: a & b, (_outside(comparison, each) for each in within))
     with translated(_STEP, where):
-        counts = rows.agg(F.count_if(undigested), F.count_if(_outside(comparison, within)))
-        ((long, outside),) = counts.collect()
+        counts = rows.agg(F.count_if(undigested), F.count_if(outside))
+        ((long, misplaced),) = counts.collect()
     if long:
         what = f"{long} rows are too long for the database to digest them (max_allowed_packet)"
         raise TerminalError(what, where=where, remedy="raise it on the server")
-    if outside:
-        what = f"{outside} rows are not where the lake has their keys in order"
+    if misplaced:
+        what = f"{misplaced} rows are not where the lake has their keys in order"
         remedy = "read the table by a snapshot of its connector: cdc-assets rebuild --from-snapshot"
         raise TerminalError(what, where=where, remedy=remedy)
 

@@ -160,7 +160,8 @@ class Waves:
             self.reading.wave(start, self.sizes.rows, self.sizes.parts) as wave,
         ):
             rows = read(self.lakes.spark(), wave, self._where)
-        require_sound(rows, self.source.comparison, Range(start, wave.end), self._where)
+        within = Range(start, wave.end)
+        require_sound(rows, self.source.comparison, [within], self._where)
         until = self.source.place()
         # 4. wait for connector and lake
         self._require(self.verification.waits.caught_up(self.entry, self.source, until))
@@ -168,7 +169,7 @@ class Waves:
         now = self.plan()
         if not self._is_comparable(plan, now):
             return None
-        lake = self._rows(now).within(start, wave.end)
+        lake = self._rows(now).among([within])
         with translated("compare rows", self._where):
             found = compare(
                 rows,
@@ -182,7 +183,7 @@ class Waves:
         if not found.to_put:
             return WaveResult(wave.end, found, 0, "")
         try:
-            return self._put(plan, now, found, (start, wave.end), position)
+            return self._put(plan, now, found, within, position)
         finally:
             self.way.clear()
 
@@ -191,7 +192,7 @@ class Waves:
         plan: BatchPlan,
         now: BatchPlan,
         found: ComparedWave,
-        within: tuple[Key | None, Key | None],
+        within: Range,
         position: str,
     ) -> WaveResult | None:
         differing, count, head = found.differing, found.to_put, now.head
@@ -206,7 +207,7 @@ class Waves:
             at = self.plan()
             if not self._is_comparable(plan, at):
                 return None
-            lake = self._rows(at).within(*within)
+            lake = self._rows(at).among([within])
             try:
                 with translated("put rows in their places", self._where):
                     if at.head != head:
@@ -221,7 +222,7 @@ class Waves:
                 if tries >= _PATIENCE:
                     self.way.ask()
                 continue
-            return WaveResult(within[1], found, count, at.attempt if count else "", passed)
+            return WaveResult(within.end, found, count, at.attempt if count else "", passed)
 
     def _is_comparable(self, plan: BatchPlan, now: BatchPlan) -> bool:
         """Returns whether positions still show each key that was changed between two looks."""

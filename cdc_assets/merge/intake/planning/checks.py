@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from cdc_assets.errors import ConflictError, LogReplacedError, TerminalError, TransientError
 from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.at_source import AtSource
+from cdc_assets.lake.properties import ADOPTED
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.left_behind import late_under_old_name
 from cdc_assets.log.values import TopicIdentity, Watermarks
@@ -121,6 +122,10 @@ def require_begun_here(entry: TableEntry, state: TableState, identity: TopicIden
 
 def _without_offsets(entry: TableEntry, state: TableState) -> TerminalError:
     where = f"table={entry.table} lake={entry.target}"
+    if found := state.properties.get(ADOPTED):
+        what = f"the table is being adopted, and the adoption was not completed: it was {found}"
+        remedy = f"cdc-assets adopt {entry.table} --existing {found}"
+        return TerminalError(what, where=where, remedy=remedy)
     if state.is_lost:
         what = (
             "the lake table lost its offsets: neither its snapshots nor earlier metadata files "
@@ -129,5 +134,8 @@ def _without_offsets(entry: TableEntry, state: TableState) -> TerminalError:
         remedy = f"rebuild it, while readers keep its rows: cdc-assets rebuild {entry.table}"
         return TerminalError(what, where=where, remedy=remedy)
     what = "the lake table exists but was not made by cdc_assets, or for other source tables"
-    remedy = "drop it, or give this table another target in the configuration"
+    remedy = (
+        f"take it over (cdc-assets adopt {entry.table} --existing {entry.target}), drop it, or "
+        "give this table another target in the configuration"
+    )
     return TerminalError(what, where=where, remedy=remedy)

@@ -1,0 +1,1 @@
+"""Takes over an Iceberg table that another tool made, and keeps its files."""

@@ -1,0 +1,542 @@
+"""Carries out the steps by which a table of another tool becomes a table's lake table.
+
+Each step looks at what is there; the state between them is in the table itself:
+
+1. *Note.* The property `ADOPTED` names the table by which it was found. From now on whoever merges
+   refuses the table.
+2. *Rename* the table to the target that the configuration gives it, unless it has that name.
+3. *Change.* The format version is raised, equality deletes are applied by rewriting the files that
+   they concern, and columns are added, widened, and allowed to be NULL.
+4. *Begin.* The table gets the properties of our tables, and a publish without rows. Its offsets
+   *B* are up to an hour before the log's end, and its state says that rows are being read. Rows
+   without a position stand below every change.
+5. *Compare*, once all transactions are over that were open at 4. A range of keys whose checksum
+   equals the source's stays; in the others the source's rows are put in the place of those that
+   differ, below every change, too (`comparing`). Nobody merges meanwhile, and a snapshot of any
+   other writer ends the adoption.
+6. *Note E*: the topic's end, once the connector has delivered everything that was read.
+7. *Merge* the log from *B* on. From *E* on the table is equal to its source.
+8. *End*: doubts about large values are settled as in a rebuild, and one more publish says that the
+   table is like any other, of another generation: no rewind leads behind it.
+
+Steps 4 to 8 are those of `cdc_assets.operations.rebuild.shadow_rows`, which has their proof: a row
+that was compared and found equal is a row that was read.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from pyspark.sql import functions as F
+
+from cdc_assets.changes.mode import Mode
+from cdc_assets.changes.names import LakeName
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.position import Scheme
+from cdc_assets.changes.publish_kind import PublishKind
+from cdc_assets.databases.rows import SourceRows
+from cdc_assets.effects import effect
+from cdc_assets.errors import (
+    ConfigError,
+    ConflictError,
+    TerminalError,
+    TransientError,
+    UnreachableError,
+)
+from cdc_assets.lake import Published, TableState
+from cdc_assets.lake.at_source import AtSource
+from cdc_assets.lake.properties import ADOPTED
+from cdc_assets.lake.shadow_progress import ShadowProgress
+from cdc_assets.merge.intake.describe import FirstSchema
+from cdc_assets.merge.intake.layouts import execute_steps
+from cdc_assets.merge.intake.unlogged_changes import look_at
+from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.plan.result import BatchResult
+from cdc_assets.merge.plan.table_steps import CreateNamespace, CreateTable
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.failures import translated
+from cdc_assets.merge.verifying.pace import Pace
+from cdc_assets.merge.verifying.putting import Lakes
+from cdc_assets.merge.verifying.verification import Verification
+from cdc_assets.operations.adopt.comparing import Part, TableComparison
+from cdc_assets.operations.adopt.fit import Fit, compared
+from cdc_assets.operations.rebuild.shadow_table import first_publish, publish_read
+from cdc_assets.operations.resnapshot.comparing import KeyState
+from cdc_assets.operations.resnapshot.reading import require_key
+from cdc_assets.operations.session import TableSession
+from cdc_assets.schema.types import TableSchema
+
+_TRIES: Final = 5
+"""Times that a compaction may come first."""
+_AGAIN: Final = "run the same command again: it continues where it was"
+_ALL_DELETES: Final = {
+    "delete-file-threshold": 1, "remove-dangling-deletes": "true", "min-input-files": 1_000_000,
+}  # fmt: skip
+"""Options by which a compaction rewrites all files that have deletes, and no others."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptionStanding:
+    """The progress of an adoption.
+
+    Attributes:
+        name: the present name of the table.
+        state: the table.
+        is_noted: whether step 1 was done.
+    """
+
+    name: LakeName
+    state: TableState
+    is_noted: bool
+
+    @property
+    def progress(self) -> ShadowProgress | None:
+        """The progress of reading; None before step 4, and after step 8."""
+        return self.state.published.carried.beside if self.state.published else None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether step 8 was done."""
+        return self.is_noted and self.state.published is not None and self.progress is None
+
+
+class TableAdoption:
+    """An adoption of one table, in one process.
+
+    Args:
+        session: the means, and the table.
+        existing: the name by which the other tool's table was found.
+    """
+
+    def __init__(self, session: TableSession, existing: LakeName) -> None:
+        self._session, self._entry, self._where = session, session.entry, session.where
+        self._existing, self._planner = existing, session.planner
+        self._source = session.config.source(session.entry.table.source)
+        catalog = session.config.lake.catalog.name
+        self._lakes = Lakes(session.attempts.session, catalog, session.lake, self._planner)
+        self._head: int | None = None
+        self._has_begun = False
+
+    # ── looks ────────────────────────────────────────────────────────────────────────────
+
+    def standing(self) -> AdoptionStanding:
+        """Looks how far the adoption has come; changes nothing.
+
+        Raises:
+            TerminalError: if there is no such table, or another one is at its target.
+        """
+        lake, target = self._session.lake, self._entry.target
+        at_target = lake.state(target)
+        if at_target is not None and at_target.properties.get(ADOPTED) == str(self._existing):
+            return AdoptionStanding(target, at_target, is_noted=True)
+        found = at_target if self._existing == target else lake.state(self._existing)
+        if found is None:
+            what = f"there is no table {self._existing} in the lake"
+            raise TerminalError(what, where=self._where, remedy="name it by --existing")
+        if any(name.startswith("cdc-assets.") and name != ADOPTED for name in found.properties):
+            what = f"{self._existing} was made by cdc_assets"
+            raise TerminalError(what, where=self._where, remedy="replicate it as it is")
+        if at_target is not None and self._existing != target:
+            what = f"the table's place in the lake is taken: there is a table {target}"
+            remedy = (
+                f"cdc-assets pause --table {self._entry.table}, drop {target} in the catalog, and "
+                "run the same command again"
+            )
+            raise TerminalError(what, where=self._where, remedy=remedy)
+        is_noted = found.properties.get(ADOPTED) == str(self._existing)
+        return AdoptionStanding(self._existing, found, is_noted)
+
+    def fit(self, standing: AdoptionStanding) -> Fit:
+        """Compares the table with its source's; changes nothing.
+
+        Raises:
+            TerminalError: if the source's table cannot be described.
+            ConfigError: if its mode, or its part of a table of many, has no rows to compare.
+        """
+        self._require_mirror()
+        foreign = self._session.lake.foreign(standing.name)
+        if foreign is None:
+            raise self._moved()
+        table, catalog = self._entry.table.qualified, self._lakes.catalog
+        return compared(standing.state, foreign, self._required[1], catalog, table)
+
+    def equality_deletes(self, name: LakeName) -> int:
+        """Returns the number of files with equality deletes."""
+        foreign = self._session.lake.foreign(name)
+        return foreign.equality_deletes if foreign else 0
+
+    def ambiguous(self, standing: AdoptionStanding, fit: Fit) -> tuple[int, int]:
+        """Returns the number of keys with several rows, and of rows without a whole key.
+
+        Raises:
+            CdcError: if the table cannot be read.
+        """
+        keys = [F.col(sql.quote(name)) for name in fit.schema.key]
+        table = self._lakes.spark().table(sql.table(self._lakes.catalog, standing.name))
+        is_none = keys[0].isNull()
+        for each in keys[1:]:
+            is_none = is_none | each.isNull()
+        rows = table.groupBy(*keys).agg(F.count("*").alias("rows")).select(
+            F.when(is_none, F.col("rows")).otherwise(0).alias("keyless"),
+            F.when(~is_none & (F.col("rows") > 1), 1).otherwise(0).alias("twice"),
+        )  # fmt: skip
+        with translated("look for keys that occur twice", self._where):
+            twice, keyless = rows.agg(F.sum("twice"), F.sum("keyless")).collect()[0]
+        return int(twice or 0), int(keyless or 0)
+
+    def estimate(self, fit: Fit) -> int:
+        """Returns about how many rows the source has; requires that they can be compared.
+
+        Raises:
+            CdcError: if they cannot, or the source does not answer.
+        """
+        with self._opened(fit.schema) as source:
+            return source.reading().estimate()
+
+    # ── 1. to 3. ─────────────────────────────────────────────────────────────────────────
+
+    def note(self, standing: AdoptionStanding) -> None:
+        """Does step 1; remembers the head, by which other writers are noticed.
+
+        If another writer has added a snapshot since step 4, that step is to be done again.
+        """
+        self._head, progress = standing.state.snapshot_id, standing.progress
+        is_merging = progress is not None and progress.until is not None
+        self._has_begun = is_merging or (progress is not None and self._is_ours())
+        if not standing.is_noted:
+            said = {ADOPTED: str(self._existing)}
+            statement = sql.set_properties(self._lakes.catalog, standing.name, said)
+            self._execute(statement, "note the adoption")
+
+    def rename(self, standing: AdoptionStanding) -> bool:
+        """Does step 2; returns whether there was something to do."""
+        target = self._entry.target
+        if standing.name == target:
+            return False
+        spark, catalog = self._lakes.spark(), self._lakes.catalog
+        execute_steps(spark, catalog, self._entry, [CreateNamespace()])
+        try:
+            self._session.lake.rename(standing.name, target)
+        except UnreachableError:
+            if self.standing().name != target:
+                raise
+        return True
+
+    def change(self) -> Iterator[str]:
+        """Does step 3, if step 4 is to be done; yields what was done.
+
+        Raises:
+            TerminalError: if the table no longer fits, or deletes could not be applied.
+            ConflictError: if another writer came first.
+        """
+        if self._has_begun:
+            return
+        self.require_alone()
+        standing = self.standing()
+        fit = self.fit(standing)
+        require_fitting(fit, self._where)
+        catalog, name, wanted = self._lakes.catalog, standing.name, fit.properties["format-version"]
+        if str(standing.state.format_version) != wanted:
+            statement = sql.set_properties(catalog, name, {"format-version": wanted})
+            self._execute(statement, "raise the format version")
+            yield f"format version {wanted}"
+        if count := self.equality_deletes(name):
+            self._execute(sql.compact(catalog, name, _ALL_DELETES), "apply equality deletes")
+            if left := self.equality_deletes(name):
+                what = f"{left} files with equality deletes are left after a rewrite"
+                remedy = "rewrite the table by INSERT OVERWRITE, and run the same command again"
+                raise TerminalError(what, where=self._where, remedy=remedy)
+            yield f"{count} files with equality deletes applied"
+        for each in fit.changes:
+            self._execute(each.statement, "change the table")
+            yield each.words
+        self.require_alone()
+        if self._is_soft:
+            self._execute(sql.mark_living(catalog, name), "mark the rows as not deleted")
+            self._head = self._state().snapshot_id
+
+    # ── 4. begin ─────────────────────────────────────────────────────────────────────────
+
+    def begin(self) -> None:
+        """Does step 4, if it is to be done.
+
+        Raises:
+            ConflictError: if another writer came first.
+        """
+        if self._has_begun:
+            return
+        standing = self.standing()
+        session, entry, fit = self._session, self._entry, self.fit(standing)
+        look = look_at(self._source, entry)
+        known = AtSource.of(standing.state, entry.shard_value).read_anew(look, entry.shard_value)
+        said = {**fit.properties, **known}
+        statement = sql.set_properties(self._lakes.catalog, entry.target, said)
+        self._execute(statement, "give the table our properties")
+        table = self._planner.tables(entry).plan(self._state())
+        execute_steps(self._lakes.spark(), self._lakes.catalog, entry, table.steps)
+        state = self._state()
+        old = replace(state, published=None)
+        begun = first_publish(self._planner, entry, old, table.first, session)
+        self._published(state, begun)
+        self._has_begun = True
+
+    # ── 5. and 6. ────────────────────────────────────────────────────────────────────────
+
+    def compare(self) -> Iterator[str]:
+        """Does steps 5 and 6; yields what was put.
+
+        Raises:
+            TransientError: if a transaction or a delivery that is awaited did not come.
+            TerminalError: if another writer adds a snapshot.
+            CdcError: as for any batch.
+        """
+        state, total = self._require_begun(), Counter[KeyState]()
+        progress, waits = self._progress(state), self._verification.waits
+        if progress.until is not None:
+            return
+        columns = self._planner.tables(self._entry).plan(state).first.schema
+        with self._opened(columns) as source:
+            self._require(waits.settled(self._entry, source, ""))
+            position = self._published_of(state).carried.read_at
+            work = TableComparison(
+                self._session, self._lakes, source, position, self._plan, self._session.say
+            )
+            pace = Pace(self._source.resnapshot.rows_per_second)
+            for number, parts in enumerate(work.waves(), 1):
+                began = pace.clock()
+                found = self._put(work, parts)
+                total += found
+                pace.rest(found.total(), began)
+                put, gone = total[KeyState.PUT], total[KeyState.VANISHED]
+                yield f"wave {number}: {put:,} rows put, {gone:,} rows gone so far"
+            place = source.place()
+            yield f"waits until everything up to {place} is delivered"
+            self._require(waits.delivered(self._entry, source, place))
+        rows = total[KeyState.PUT] + total[KeyState.VANISHED]
+        end = self._planner.marks(self._entry).end
+        self._progressed(rows, end)
+
+    # ── 7. and 8. ────────────────────────────────────────────────────────────────────────
+
+    def merge(self) -> Iterator[BatchResult]:
+        """Does step 7: merges the log up to its present end.
+
+        Raises:
+            CdcError: as for any table.
+        """
+        end, is_short = self._planner.marks(self._entry).end, True
+        while is_short:  # a table's turn ends after a while
+            is_short = False
+            for done in self._session.replicator.drain(
+                self._entry, window=None, run_id=self._session.host.run_id,
+                budget_seconds=float("inf"), until=end,
+            ):  # fmt: skip
+                if isinstance(done, BatchResult):
+                    is_short = bool(done.end.ranges_to(end))
+                    yield done
+
+    def settled(self, before: int) -> int:
+        """Settles doubts by comparing the table with its source; returns their number.
+
+        Args:
+            before: the number of doubts settled before; nothing is compared without more of them.
+
+        Raises:
+            TransientError: if the table is not equal to its source then.
+        """
+        doubts = self._progress(self._require_begun()).doubts
+        if doubts > before:
+            self._session.say(f"{doubts} doubts: comparing with the source first")
+            report = self._verification.of(self._entry, repair=True)
+            words = "; ".join(report.words(keys=False))
+            self._require("" if report.is_proven else f"not equal to its source yet: {words}")
+        return doubts
+
+    def end(self, settled: int) -> int | None:
+        """Does step 8; returns the number of rows that were put, None if it was not possible yet.
+
+        Args:
+            settled: the number of doubts that are settled.
+
+        Raises:
+            ConflictError: if another writer came first.
+        """
+        state = self._require_begun()
+        before, progress = self._published_of(state), self._progress(state)
+        if progress.until is None or before.offsets.ranges_to(progress.until):
+            return None
+        if progress.doubts != settled:
+            return None
+        generation = before.carried.generation + 1
+        carried = replace(before.carried, beside=None, generation=generation)
+        self._published(state, replace(before, start=before.offsets, carried=carried))
+        return progress.rows
+
+    # ── other writers ────────────────────────────────────────────────────────────────────
+
+    def require_alone(self) -> None:
+        """Requires that no other writer has added a snapshot.
+
+        Raises:
+            TerminalError: if one has.
+        """
+        past = self._session.lake.past(self._entry.target)
+        if past is None:
+            is_alone = self._head is None
+        else:
+            is_alone = self._is_ours() if self._has_begun else past.is_at(self._head or 0)
+        if not is_alone:
+            what = "another writer added a snapshot to the table while it was adopted"
+            remedy = "stop the other tool, and run the same command again"
+            raise TerminalError(what, where=self._where, remedy=remedy)
+
+    def _is_ours(self) -> bool:
+        """Whether the head has the rows of one of our publishes; a compaction changes none."""
+        past = self._session.lake.past(self._entry.target)
+        return past is not None and past.publish_at(past.head) is not None
+
+    # ── parts ────────────────────────────────────────────────────────────────────────────
+
+    def _put(self, work: TableComparison, parts: Sequence[Part]) -> Counter[KeyState]:
+        """Puts a wave; does it again if a compaction came first."""
+        for tries in range(1, _TRIES + 1):
+            try:
+                return work.put(parts)
+            except ConflictError:
+                self.require_alone()
+                if tries == _TRIES:
+                    raise
+        raise self._moved()
+
+    def _plan(self) -> BatchPlan:
+        """Returns a plan on the present head, for the publish of a wave."""
+        state = self._require_begun()
+        published = replace(self._published_of(state), attempt=str(uuid.uuid4()))
+        plan = self._planner.swap(self._entry, state, published)
+        return replace(plan, soft=self._is_soft)
+
+    def _progressed(self, rows: int, until: OffsetVector) -> None:
+        """Publishes that the rows are read, and the topic's end."""
+        for _ in range(_TRIES):
+            state = self._require_begun()
+            before = self._published_of(state)
+            progress = replace(self._progress(state), rows=rows, is_read=True, until=until)
+            carried = replace(before.carried, beside=progress)
+            try:
+                return self._published(state, replace(before, carried=carried))
+            except ConflictError:
+                self.require_alone()
+        raise self._moved()
+
+    def _published(self, state: TableState, record: Published) -> None:
+        session = self._session
+        record = replace(
+            record,
+            attempt=str(uuid.uuid4()),
+            run=session.host.run_id,
+            kind=PublishKind.READ,
+            published_at=session.clock(),
+            counts={"records": 0, "quarantined": record.counts.get("quarantined", 0)},
+        )
+        publish_read(self._lakes, self._entry, state, record, None)
+
+    def _require_begun(self) -> TableState:
+        """Returns the table during steps 5 to 8.
+
+        Raises:
+            TerminalError: if another writer has added a snapshot while rows are compared.
+            ConflictError: if another process has dropped the table, or ended the adoption.
+        """
+        standing = self.standing()
+        if standing.progress is None:
+            raise self._moved()
+        if standing.progress.until is None:
+            self.require_alone()
+        return standing.state
+
+    def _progress(self, state: TableState) -> ShadowProgress:
+        progress = self._published_of(state).carried.beside
+        if progress is None:
+            raise self._moved()
+        return progress
+
+    def _published_of(self, state: TableState) -> Published:
+        if state.published is None:
+            raise self._moved()
+        return state.published
+
+    def _state(self) -> TableState:
+        return self.standing().state
+
+    def _execute(self, statement: str, step: str) -> None:
+        with translated(step, self._where), effect(f"spark: {step}"):
+            self._lakes.spark().sql(statement)
+
+    def _moved(self) -> ConflictError:
+        what = "another process changed the table during its adoption"
+        return ConflictError(what, where=self._where, remedy="run the same command again")
+
+    def _require(self, why: str) -> None:
+        if why:
+            raise TransientError(why, where=self._where, remedy=_AGAIN)
+
+    # ── requirements ─────────────────────────────────────────────────────────────────────
+
+    @property
+    def _is_soft(self) -> bool:
+        """Whether rows stay that the source has deleted."""
+        return self._source.overrides(self._entry.table).deletes == "soft"
+
+    @cached_property
+    def _required(self) -> tuple[FirstSchema, CreateTable]:
+        """The source's columns and the layout of its records, and the table for them."""
+        table = self._planner.tables(self._entry).plan(None)
+        return table.first, next(each for each in table.steps if isinstance(each, CreateTable))
+
+    @cached_property
+    def _verification(self) -> Verification:
+        of = self._session
+        return Verification(of.attempts, of.host.run_id, say=of.say, merges=True)
+
+    def _require_mirror(self) -> None:
+        mode, remedy = self._source.mode_of(self._entry.table), "replicate it into a new table"
+        if mode is not Mode.MIRROR:
+            what = f"a table of mode: {mode} is made of changes, which rows do not tell"
+            raise ConfigError(what, where=self._where, remedy=remedy)
+        if self._entry.shard is not None:
+            what = "several tables are merged into the lake table (merge_into)"
+            raise ConfigError(what, where=self._where, remedy=remedy)
+
+    @contextmanager
+    def _opened(self, schema: TableSchema) -> Iterator[SourceRows]:
+        partitions = len(self._planner.marks(self._entry).end.offsets)
+        if self._required[0].layout.scheme is Scheme.OFFSET and partitions > 1:
+            what = "only offsets order its changes, and these say nothing across partitions"
+            remedy = "replicate it into a new table"
+            raise ConfigError(what, where=self._where, remedy=remedy)
+        with closing(self._verification.source(self._entry, schema)) as source:
+            require_key(source, self._where)
+            unread = [each for each in source.comparison.left_out if each.is_at_source]
+            if unread:
+                said = "; ".join(f"{each.name}: {each.why}" for each in unread)
+                what = f"columns of the source that cannot be compared: {said}"
+                remedy = "exclude them (tables.<schema.table>.columns)"
+                raise ConfigError(what, where=self._where, remedy=remedy)
+            yield source
+
+
+def require_fitting(fit: Fit, where: str) -> None:
+    """Requires that nothing keeps a table from being taken over.
+
+    Raises:
+        TerminalError: if something does; it names everything.
+    """
+    if fit.refusals:
+        what = f"the table does not fit its source: {'; '.join(fit.refusals)}"
+        raise TerminalError(what, where=where, remedy="then run the same command again")

@@ -1,0 +1,1 @@
+ALTER TABLE `lake`.`shop_public`.`orders` ADD COLUMNS (`_cdc_position` binary COMMENT 'Position of the newest change in this row; byte order is source order', `_cdc_ts` timestamp COMMENT 'Commit time of that change at the source; empty for snapshot rows')
