@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 from cdc_assets_devstack.stack import LocalStack
 
@@ -23,7 +26,9 @@ from cdc_assets.operations.adopt.operation import ADOPT, AdoptOptions
 from cdc_assets.operations.adopt.table_adoption import TableAdoption
 from cdc_assets.operations.running import Runner
 from cdc_assets.orchestration.operation_console import open_console
-from cdc_assets.registry import RegistryFile
+from cdc_assets.orchestration.operation_jobs import operation_job
+from cdc_assets.registry import Registry, RegistryFile
+from cdc_assets_tests.command import run_command
 from cdc_assets_tests.faults import Anywhere, Death, How, Injected
 from cdc_assets_tests.lake_view import read_table
 from cdc_assets_tests.pipeline import Session
@@ -37,7 +42,7 @@ from cdc_assets_tests.stack.other_tools import (
     delete_by_equality,
     make_ledger,
 )
-from cdc_assets_tests.stack.read_beside import POSTGRES, SIZES, change, merge
+from cdc_assets_tests.stack.read_beside import POSTGRES, SIZES, build, change, merge
 from cdc_assets_tests.stack.replicated import Replicated, replicated
 from cdc_assets_tests.toy.profiles import in_soak
 
@@ -110,7 +115,7 @@ def require_followed(database: Replicated, spark: Session, tool: Tool) -> None:
 
 
 def test_a_table_of_debezium_server_is_taken_over_with_its_equality_deletes(
-    stack: LocalStack, stack_config: ReplicationConfig, spark: Session
+    stack: LocalStack, stack_config: ReplicationConfig, spark: Session, tmp_path: Path
 ) -> None:
     with world(stack, stack_config, "adopted") as database:
         found, lake = LakeName("raw", "adopted_ledger"), Lake(database.config)
@@ -134,7 +139,14 @@ def test_a_table_of_debezium_server_is_taken_over_with_its_equality_deletes(
         assert rows[2][sql.POSITION] is None
         assert rows[700]["__op"] is None, "a row that was put is ours"
         require_followed(database, spark, DEBEZIUM_SERVER)
-        assert adopt(database, found, verify=False)["said"] == "it was adopted already"
+        again = ("adopt", "ledger", "--existing", str(found), "--dry-run", "--json")
+        shown = run_command(tmp_path, *again, config=database.config.path)
+        assert json.loads(shown.stdout)["said"] == "it was adopted already"
+        job = operation_job(ADOPT)(database.config, Registry.of([]))
+        config = {"table": "ledger", "existing": str(found), "verify": False}
+        with dg.DagsterInstance.ephemeral() as instance:
+            run = {"ops": {"adopt": {"config": config}}}
+            assert job.execute_in_process(run, instance=instance).success
 
 
 @in_soak
@@ -205,12 +217,14 @@ def test_another_writer_ends_an_adoption_and_the_next_run_begins_again(
 
         with hooked(intrude), pytest.raises(TerminalError, match="another writer added a snap"):
             adopt(database, found, replace_duplicates=True)
-        merging = pytest.raises(ConflictError, match="reading the table's rows from the source")
+        merging = pytest.raises(ConflictError, match="is being adopted, and its rows are yet")
         with merging:
             merge(database, spark)
         done = adopt(database, found, verify=False)
         assert done["is_done"]
         require_followed(database, spark, MERGE_JOB)
+        with pytest.raises(TerminalError, match="since the table of another tool was adopted"):
+            build(database, verify=False)
 
 
 KILLS = (5, 9, 14)

@@ -22,8 +22,8 @@ from cdc_assets.operations.options import OneTable, Planned
 from cdc_assets.operations.session import TableSession
 
 if TYPE_CHECKING:
+    from cdc_assets.operations.adopt.existing import AdoptionStanding, ExistingTable
     from cdc_assets.operations.adopt.fit import Fit
-    from cdc_assets.operations.adopt.table_adoption import AdoptionStanding, TableAdoption
 
 TRIES: Final = 20
 """The number of times that other runs may publish first in the end."""
@@ -90,13 +90,13 @@ class AdoptionPlan:
     """The plan of an adoption.
 
     Attributes:
-        adoption: carries the steps out.
+        existing: the other tool's table.
         standing: the progress, as it was looked at.
         fit: how the table fits its source.
         outcome: with the names, and what would be done.
     """
 
-    adoption: TableAdoption
+    existing: ExistingTable
     standing: AdoptionStanding
     fit: Fit
     outcome: AdoptionOutcome
@@ -142,28 +142,28 @@ class Adopt(Operation[AdoptOptions, AdoptionPlan]):
         Raises:
             TerminalError: if it does not; the error names everything that does not fit.
         """
-        from cdc_assets.operations.adopt.table_adoption import TableAdoption, require_fitting
+        from cdc_assets.operations.adopt.existing import ExistingTable, require_fitting
 
-        adoption = TableAdoption(session, options.found)
-        standing = adoption.standing()
-        fit = adoption.fit(standing)
+        existing = ExistingTable(session, options.found)
+        standing = existing.standing()
+        fit = existing.fit(standing)
         names = (session.entry.table, session.entry.target, options.found)
         outcome = AdoptionOutcome(*names, extra=fit.extra)
         if standing.is_done:
             outcome = replace(outcome, is_done=True, said="it was adopted already")
-            return AdoptionPlan(adoption, standing, fit, outcome)
+            return AdoptionPlan(existing, standing, fit, outcome)
         require_fitting(fit, session.where)
-        rows = adoption.estimate(fit)
+        rows = existing.estimate(fit)
         if standing.progress is None:
-            _require_clear(adoption.ambiguous(standing, fit), options, session.where)
-        changes = (*_first_changes(standing, adoption, session), *(e.words for e in fit.changes))
+            _require_clear(existing.ambiguous(standing, fit), options, session.where)
+        changes = (*_first_changes(standing, existing), *(e.words for e in fit.changes))
         intention = (
             f"would compare {standing.name} with about {rows:,} rows of the source, put right what "
             f"differs, and merge the log into it as {session.entry.target}"
         )
         continued = intention.replace("would", "would continue to", 1)
         said = continued if standing.is_noted else intention
-        return AdoptionPlan(adoption, standing, fit, replace(outcome, changes=changes, said=said))
+        return AdoptionPlan(existing, standing, fit, replace(outcome, changes=changes, said=said))
 
     def steps(
         self, session: TableSession, options: AdoptOptions, plan: AdoptionPlan
@@ -190,13 +190,12 @@ Ending = Generator[Progress, None, AdoptionOutcome]
 """Yields progress, and returns the outcome."""
 
 
-def _first_changes(
-    standing: AdoptionStanding, adoption: TableAdoption, session: TableSession
-) -> Iterator[str]:
+def _first_changes(standing: AdoptionStanding, existing: ExistingTable) -> Iterator[str]:
     """Yields what is done before columns are changed."""
-    if standing.name != session.entry.target:
-        yield f"rename {standing.name} to {session.entry.target}"
-    if count := adoption.equality_deletes(standing.name):
+    target = existing.session.entry.target
+    if standing.name != target:
+        yield f"rename {standing.name} to {target}"
+    if count := existing.equality_deletes(standing.name):
         yield f"rewrite the files that {count} files of equality deletes concern"
 
 
@@ -233,7 +232,10 @@ class _AdoptionSteps:
     """The steps of a plan, and the counts so far."""
 
     def __init__(self, session: TableSession, plan: AdoptionPlan) -> None:
-        self._session, self._plan, self._adoption = session, plan, plan.adoption
+        from cdc_assets.operations.adopt.table_adoption import TableAdoption
+
+        self._session, self._plan = session, plan
+        self._adoption = TableAdoption(session, plan.existing)
         self._changes, self._records = list[str](), 0
 
     def carried_out(self) -> Ending:

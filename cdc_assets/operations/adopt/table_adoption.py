@@ -28,22 +28,13 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Final
 
-from pyspark.sql import functions as F
-
-from cdc_assets.changes.mode import Mode
-from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.changes.position import Scheme
 from cdc_assets.changes.publish_kind import PublishKind
-from cdc_assets.databases.rows import SourceRows
 from cdc_assets.effects import effect
 from cdc_assets.errors import (
-    ConfigError,
     ConflictError,
     TerminalError,
     TransientError,
@@ -53,24 +44,20 @@ from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.properties import ADOPTED
 from cdc_assets.lake.shadow_progress import ShadowProgress
-from cdc_assets.merge.intake.describe import FirstSchema
 from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.intake.unlogged_changes import look_at
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.result import BatchResult
-from cdc_assets.merge.plan.table_steps import CreateNamespace, CreateTable
+from cdc_assets.merge.plan.table_steps import CreateNamespace
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.verifying.pace import Pace
 from cdc_assets.merge.verifying.putting import Lakes
-from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.operations.adopt.comparing import Part, TableComparison
-from cdc_assets.operations.adopt.fit import Fit, compared
+from cdc_assets.operations.adopt.existing import AdoptionStanding, ExistingTable, require_fitting
 from cdc_assets.operations.rebuild.shadow_table import first_publish, publish_read
 from cdc_assets.operations.resnapshot.comparing import KeyState
-from cdc_assets.operations.resnapshot.reading import require_key
 from cdc_assets.operations.session import TableSession
-from cdc_assets.schema.types import TableSchema
 
 _TRIES: Final = 5
 """Times that a compaction may come first."""
@@ -81,123 +68,22 @@ _ALL_DELETES: Final = {
 """Options by which a compaction rewrites all files that have deletes, and no others."""
 
 
-@dataclass(frozen=True, slots=True)
-class AdoptionStanding:
-    """The progress of an adoption.
-
-    Attributes:
-        name: the present name of the table.
-        state: the table.
-        is_noted: whether step 1 was done.
-    """
-
-    name: LakeName
-    state: TableState
-    is_noted: bool
-
-    @property
-    def progress(self) -> ShadowProgress | None:
-        """The progress of reading; None before step 4, and after step 8."""
-        return self.state.published.carried.beside if self.state.published else None
-
-    @property
-    def is_done(self) -> bool:
-        """Whether step 8 was done."""
-        return self.is_noted and self.state.published is not None and self.progress is None
-
-
 class TableAdoption:
     """An adoption of one table, in one process.
 
     Args:
         session: the means, and the table.
-        existing: the name by which the other tool's table was found.
+        existing: the other tool's table.
     """
 
-    def __init__(self, session: TableSession, existing: LakeName) -> None:
+    def __init__(self, session: TableSession, existing: ExistingTable) -> None:
         self._session, self._entry, self._where = session, session.entry, session.where
         self._existing, self._planner = existing, session.planner
         self._source = session.config.source(session.entry.table.source)
         catalog = session.config.lake.catalog.name
         self._lakes = Lakes(session.attempts.session, catalog, session.lake, self._planner)
         self._head: int | None = None
-        self._has_begun = False
-
-    # ── looks ────────────────────────────────────────────────────────────────────────────
-
-    def standing(self) -> AdoptionStanding:
-        """Looks how far the adoption has come; changes nothing.
-
-        Raises:
-            TerminalError: if there is no such table, or another one is at its target.
-        """
-        lake, target = self._session.lake, self._entry.target
-        at_target = lake.state(target)
-        if at_target is not None and at_target.properties.get(ADOPTED) == str(self._existing):
-            return AdoptionStanding(target, at_target, is_noted=True)
-        found = at_target if self._existing == target else lake.state(self._existing)
-        if found is None:
-            what = f"there is no table {self._existing} in the lake"
-            raise TerminalError(what, where=self._where, remedy="name it by --existing")
-        if any(name.startswith("cdc-assets.") and name != ADOPTED for name in found.properties):
-            what = f"{self._existing} was made by cdc_assets"
-            raise TerminalError(what, where=self._where, remedy="replicate it as it is")
-        if at_target is not None and self._existing != target:
-            what = f"the table's place in the lake is taken: there is a table {target}"
-            remedy = (
-                f"cdc-assets pause --table {self._entry.table}, drop {target} in the catalog, and "
-                "run the same command again"
-            )
-            raise TerminalError(what, where=self._where, remedy=remedy)
-        is_noted = found.properties.get(ADOPTED) == str(self._existing)
-        return AdoptionStanding(self._existing, found, is_noted)
-
-    def fit(self, standing: AdoptionStanding) -> Fit:
-        """Compares the table with its source's; changes nothing.
-
-        Raises:
-            TerminalError: if the source's table cannot be described.
-            ConfigError: if its mode, or its part of a table of many, has no rows to compare.
-        """
-        self._require_mirror()
-        foreign = self._session.lake.foreign(standing.name)
-        if foreign is None:
-            raise self._moved()
-        table, catalog = self._entry.table.qualified, self._lakes.catalog
-        return compared(standing.state, foreign, self._required[1], catalog, table)
-
-    def equality_deletes(self, name: LakeName) -> int:
-        """Returns the number of files with equality deletes."""
-        foreign = self._session.lake.foreign(name)
-        return foreign.equality_deletes if foreign else 0
-
-    def ambiguous(self, standing: AdoptionStanding, fit: Fit) -> tuple[int, int]:
-        """Returns the number of keys with several rows, and of rows without a whole key.
-
-        Raises:
-            CdcError: if the table cannot be read.
-        """
-        keys = [F.col(sql.quote(name)) for name in fit.schema.key]
-        table = self._lakes.spark().table(sql.table(self._lakes.catalog, standing.name))
-        is_none = keys[0].isNull()
-        for each in keys[1:]:
-            is_none = is_none | each.isNull()
-        rows = table.groupBy(*keys).agg(F.count("*").alias("rows")).select(
-            F.when(is_none, F.col("rows")).otherwise(0).alias("keyless"),
-            F.when(~is_none & (F.col("rows") > 1), 1).otherwise(0).alias("twice"),
-        )  # fmt: skip
-        with translated("look for keys that occur twice", self._where):
-            twice, keyless = rows.agg(F.sum("twice"), F.sum("keyless")).collect()[0]
-        return int(twice or 0), int(keyless or 0)
-
-    def estimate(self, fit: Fit) -> int:
-        """Returns about how many rows the source has; requires that they can be compared.
-
-        Raises:
-            CdcError: if they cannot, or the source does not answer.
-        """
-        with self._opened(fit.schema) as source:
-            return source.reading().estimate()
+        self._has_begun, self._begin = False, OffsetVector()
 
     # ── 1. to 3. ─────────────────────────────────────────────────────────────────────────
 
@@ -209,8 +95,10 @@ class TableAdoption:
         self._head, progress = standing.state.snapshot_id, standing.progress
         is_merging = progress is not None and progress.until is not None
         self._has_begun = is_merging or (progress is not None and self._is_ours())
+        if self._has_begun:
+            self._begin = self._beginning(standing.state)
         if not standing.is_noted:
-            said = {ADOPTED: str(self._existing)}
+            said = {ADOPTED: str(self._existing.named)}
             statement = sql.set_properties(self._lakes.catalog, standing.name, said)
             self._execute(statement, "note the adoption")
 
@@ -224,7 +112,7 @@ class TableAdoption:
         try:
             self._session.lake.rename(standing.name, target)
         except UnreachableError:
-            if self.standing().name != target:
+            if self._existing.standing().name != target:
                 raise
         return True
 
@@ -238,17 +126,17 @@ class TableAdoption:
         if self._has_begun:
             return
         self.require_alone()
-        standing = self.standing()
-        fit = self.fit(standing)
+        standing = self._existing.standing()
+        fit = self._existing.fit(standing)
         require_fitting(fit, self._where)
         catalog, name, wanted = self._lakes.catalog, standing.name, fit.properties["format-version"]
         if str(standing.state.format_version) != wanted:
             statement = sql.set_properties(catalog, name, {"format-version": wanted})
             self._execute(statement, "raise the format version")
             yield f"format version {wanted}"
-        if count := self.equality_deletes(name):
+        if count := self._existing.equality_deletes(name):
             self._execute(sql.compact(catalog, name, _ALL_DELETES), "apply equality deletes")
-            if left := self.equality_deletes(name):
+            if left := self._existing.equality_deletes(name):
                 what = f"{left} files with equality deletes are left after a rewrite"
                 remedy = "rewrite the table by INSERT OVERWRITE, and run the same command again"
                 raise TerminalError(what, where=self._where, remedy=remedy)
@@ -257,7 +145,7 @@ class TableAdoption:
             self._execute(each.statement, "change the table")
             yield each.words
         self.require_alone()
-        if self._is_soft:
+        if self._existing.is_soft:
             self._execute(sql.mark_living(catalog, name), "mark the rows as not deleted")
             self._head = self._state().snapshot_id
 
@@ -271,8 +159,8 @@ class TableAdoption:
         """
         if self._has_begun:
             return
-        standing = self.standing()
-        session, entry, fit = self._session, self._entry, self.fit(standing)
+        standing = self._existing.standing()
+        session, entry, fit = self._session, self._entry, self._existing.fit(standing)
         look = look_at(self._source, entry)
         known = AtSource.of(standing.state, entry.shard_value).read_anew(look, entry.shard_value)
         said = {**fit.properties, **known}
@@ -284,7 +172,7 @@ class TableAdoption:
         old = replace(state, published=None)
         begun = first_publish(self._planner, entry, old, table.first, session)
         self._published(state, begun)
-        self._has_begun = True
+        self._has_begun, self._begin = True, begun.offsets
 
     # ── 5. and 6. ────────────────────────────────────────────────────────────────────────
 
@@ -297,11 +185,11 @@ class TableAdoption:
             CdcError: as for any batch.
         """
         state, total = self._require_begun(), Counter[KeyState]()
-        progress, waits = self._progress(state), self._verification.waits
+        progress, waits = self._progress(state), self._existing.verification.waits
         if progress.until is not None:
             return
         columns = self._planner.tables(self._entry).plan(state).first.schema
-        with self._opened(columns) as source:
+        with self._existing.opened(columns) as source:
             self._require(waits.settled(self._entry, source, ""))
             position = self._published_of(state).carried.read_at
             work = TableComparison(
@@ -353,7 +241,7 @@ class TableAdoption:
         doubts = self._progress(self._require_begun()).doubts
         if doubts > before:
             self._session.say(f"{doubts} doubts: comparing with the source first")
-            report = self._verification.of(self._entry, repair=True)
+            report = self._existing.verification.of(self._entry, repair=True)
             words = "; ".join(report.words(keys=False))
             self._require("" if report.is_proven else f"not equal to its source yet: {words}")
         return doubts
@@ -412,19 +300,19 @@ class TableAdoption:
                 self.require_alone()
                 if tries == _TRIES:
                     raise
-        raise self._moved()
+        raise self._existing.moved()
 
     def _plan(self) -> BatchPlan:
         """Returns a plan on the present head, for the publish of a wave."""
-        state = self._require_begun()
+        state = self._require_frozen()
         published = replace(self._published_of(state), attempt=str(uuid.uuid4()))
         plan = self._planner.swap(self._entry, state, published)
-        return replace(plan, soft=self._is_soft)
+        return replace(plan, soft=self._existing.is_soft)
 
     def _progressed(self, rows: int, until: OffsetVector) -> None:
         """Publishes that the rows are read, and the topic's end."""
         for _ in range(_TRIES):
-            state = self._require_begun()
+            state = self._require_frozen()
             before = self._published_of(state)
             progress = replace(self._progress(state), rows=rows, is_read=True, until=until)
             carried = replace(before.carried, beside=progress)
@@ -432,7 +320,7 @@ class TableAdoption:
                 return self._published(state, replace(before, carried=carried))
             except ConflictError:
                 self.require_alone()
-        raise self._moved()
+        raise self._existing.moved()
 
     def _published(self, state: TableState, record: Published) -> None:
         session = self._session
@@ -451,92 +339,48 @@ class TableAdoption:
 
         Raises:
             TerminalError: if another writer has added a snapshot while rows are compared.
-            ConflictError: if another process has dropped the table, or ended the adoption.
+            ConflictError: if another process has ended the adoption, or begun it again: what was
+                compared before may be older than its beginning.
         """
-        standing = self.standing()
-        if standing.progress is None:
-            raise self._moved()
+        standing = self._existing.standing()
+        if standing.progress is None or self._beginning(standing.state) != self._begin:
+            raise self._existing.moved()
         if standing.progress.until is None:
             self.require_alone()
         return standing.state
 
+    def _require_frozen(self) -> TableState:
+        """Returns the table during step 5.
+
+        Raises:
+            ConflictError: as `_require_begun`; or if another process has done step 6 already.
+        """
+        state = self._require_begun()
+        if self._progress(state).until is not None:
+            raise self._existing.moved()
+        return state
+
+    def _beginning(self, state: TableState) -> OffsetVector | None:
+        return self._published_of(state).carried.read_from
+
     def _progress(self, state: TableState) -> ShadowProgress:
         progress = self._published_of(state).carried.beside
         if progress is None:
-            raise self._moved()
+            raise self._existing.moved()
         return progress
 
     def _published_of(self, state: TableState) -> Published:
         if state.published is None:
-            raise self._moved()
+            raise self._existing.moved()
         return state.published
 
     def _state(self) -> TableState:
-        return self.standing().state
+        return self._existing.standing().state
 
     def _execute(self, statement: str, step: str) -> None:
         with translated(step, self._where), effect(f"spark: {step}"):
             self._lakes.spark().sql(statement)
 
-    def _moved(self) -> ConflictError:
-        what = "another process changed the table during its adoption"
-        return ConflictError(what, where=self._where, remedy="run the same command again")
-
     def _require(self, why: str) -> None:
         if why:
             raise TransientError(why, where=self._where, remedy=_AGAIN)
-
-    # ── requirements ─────────────────────────────────────────────────────────────────────
-
-    @property
-    def _is_soft(self) -> bool:
-        """Whether rows stay that the source has deleted."""
-        return self._source.overrides(self._entry.table).deletes == "soft"
-
-    @cached_property
-    def _required(self) -> tuple[FirstSchema, CreateTable]:
-        """The source's columns and the layout of its records, and the table for them."""
-        table = self._planner.tables(self._entry).plan(None)
-        return table.first, next(each for each in table.steps if isinstance(each, CreateTable))
-
-    @cached_property
-    def _verification(self) -> Verification:
-        of = self._session
-        return Verification(of.attempts, of.host.run_id, say=of.say, merges=True)
-
-    def _require_mirror(self) -> None:
-        mode, remedy = self._source.mode_of(self._entry.table), "replicate it into a new table"
-        if mode is not Mode.MIRROR:
-            what = f"a table of mode: {mode} is made of changes, which rows do not tell"
-            raise ConfigError(what, where=self._where, remedy=remedy)
-        if self._entry.shard is not None:
-            what = "several tables are merged into the lake table (merge_into)"
-            raise ConfigError(what, where=self._where, remedy=remedy)
-
-    @contextmanager
-    def _opened(self, schema: TableSchema) -> Iterator[SourceRows]:
-        partitions = len(self._planner.marks(self._entry).end.offsets)
-        if self._required[0].layout.scheme is Scheme.OFFSET and partitions > 1:
-            what = "only offsets order its changes, and these say nothing across partitions"
-            remedy = "replicate it into a new table"
-            raise ConfigError(what, where=self._where, remedy=remedy)
-        with closing(self._verification.source(self._entry, schema)) as source:
-            require_key(source, self._where)
-            unread = [each for each in source.comparison.left_out if each.is_at_source]
-            if unread:
-                said = "; ".join(f"{each.name}: {each.why}" for each in unread)
-                what = f"columns of the source that cannot be compared: {said}"
-                remedy = "exclude them (tables.<schema.table>.columns)"
-                raise ConfigError(what, where=self._where, remedy=remedy)
-            yield source
-
-
-def require_fitting(fit: Fit, where: str) -> None:
-    """Requires that nothing keeps a table from being taken over.
-
-    Raises:
-        TerminalError: if something does; it names everything.
-    """
-    if fit.refusals:
-        what = f"the table does not fit its source: {'; '.join(fit.refusals)}"
-        raise TerminalError(what, where=where, remedy="then run the same command again")

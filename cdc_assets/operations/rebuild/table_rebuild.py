@@ -15,6 +15,7 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.formats.by_table import changes_of
 from cdc_assets.lake import TableState
 from cdc_assets.lake.at_source import AtSource
+from cdc_assets.lake.properties import ADOPTED
 from cdc_assets.lake.side import side_of
 from cdc_assets.merge.intake.layouts import execute_steps, layout_of
 from cdc_assets.merge.intake.planning import BEGIN, BEGIN_TOPIC, BEGIN_WHOLE, begin_of
@@ -101,8 +102,11 @@ class TableRebuild:
         shadow = standing.shadow
         has_place = shadow is not None and (shadow.published is not None or BEGIN in
                                             shadow.properties)  # fmt: skip
-        if self._entry.renamed is not None and not (from_now or has_place):
-            what = "its topic holds only what came since it was renamed at its source"
+        late = "it was renamed at its source" if self._entry.renamed is not None else ""
+        if ADOPTED in standing.old.properties:
+            late = "the table of another tool was adopted"
+        if late and not (from_now or has_place):
+            what = f"its topic holds only what came since {late}"
             source = self._session.config.source(self._entry.table.source)
             remedy = source.built_anew_by(self._entry.table)
             raise TerminalError(what, where=of.where, remedy=remedy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from cdc_assets.errors import ConflictError, LogReplacedError, TerminalError, TransientError
 from cdc_assets.lake import Published, TableState
@@ -16,6 +17,8 @@ from cdc_assets.merge.intake.planning.continuity import require_same_log
 from cdc_assets.merge.intake.planning.topics import BEGIN_TOPIC
 from cdc_assets.merge.plan.stable_partitions import require_unmoved
 from cdc_assets.registry import TableEntry
+
+_ONCE_READ: Final = "run the same command again once it has"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +105,12 @@ def require_read(entry: TableEntry, state: TableState | None) -> None:
     """
     beside = state.published.carried.beside if state and state.published else None
     if beside is not None and beside.until is None:
-        what = "another process is reading the table's rows from the source"
+        what, remedy = "another process is reading the table's rows from the source", _ONCE_READ
         where = f"table={entry.table} lake={entry.target}"
-        raise ConflictError(what, where=where, remedy="run the same command again once it has")
+        if state and (found := state.properties.get(ADOPTED)):
+            what = "the table is being adopted, and its rows are yet to be compared with the source"
+            remedy = f"let the command end: cdc-assets adopt {entry.table} --existing {found}"
+        raise ConflictError(what, where=where, remedy=remedy)
 
 
 def require_begun_here(entry: TableEntry, state: TableState, identity: TopicIdentity) -> None:
