@@ -229,6 +229,11 @@ class TableAdoption:
                     is_short = bool(done.end.ranges_to(end))
                     yield done
 
+    @property
+    def doubts(self) -> int:
+        """The number of changes that left values out, which the log alone does not prove."""
+        return self._progress(self._require_begun()).doubts
+
     def settled(self, before: int) -> int:
         """Settles doubts by comparing the table with its source; returns their number.
 
@@ -238,7 +243,7 @@ class TableAdoption:
         Raises:
             TransientError: if the table is not equal to its source then.
         """
-        doubts = self._progress(self._require_begun()).doubts
+        doubts = self.doubts
         if doubts > before:
             self._session.say(f"{doubts} doubts: comparing with the source first")
             report = self._existing.verification.of(self._entry, repair=True)
