@@ -41,13 +41,15 @@ SEED = int(os.environ.get("CDC_ASSETS_SEED", "11"))
 
 
 @contextmanager
-def a_bank(stack: LocalStack, config: ReplicationConfig, kind: str) -> Iterator[Replicated]:
+def a_bank(
+    stack: LocalStack, config: ReplicationConfig, kind: str, name: str
+) -> Iterator[Replicated]:
     new = new_database if kind == "postgres" else new_mariadb_database
-    schema = "public" if kind == "postgres" else NAME
-    topics = {"include": [rf"{NAME}\.(transaction|{schema}\.({'|'.join(TABLES)}))"]}
+    schema = "public" if kind == "postgres" else name
+    topics = {"include": [rf"{name}\.(transaction|{schema}\.({'|'.join(TABLES)}))"]}
     often = {"every": "1s", "keep": "1d"}
     with replicated(
-        stack, config, NAME, new(stack, NAME, *MAKE), topics=topics, consistent=often
+        stack, config, name, new(stack, name, *MAKE), topics=topics, consistent=often
     ) as made:
         yield made
     stack.up(["connect"])
@@ -55,7 +57,7 @@ def a_bank(stack: LocalStack, config: ReplicationConfig, kind: str) -> Iterator[
 
 @pytest.fixture
 def bank(stack: LocalStack, stack_config: ReplicationConfig) -> Iterator[Replicated]:
-    with a_bank(stack, stack_config, "postgres") as made:
+    with a_bank(stack, stack_config, "postgres", NAME) as made:
         yield made
 
 
@@ -74,7 +76,7 @@ def heads(bank: Replicated) -> Mapping[str, Rows]:
 
 
 def at_cut(bank: Replicated, cut: StoredCut) -> Mapping[str, Rows]:
-    found = consistent(catalog_of(bank.config), NAME, cut.committed_at)
+    found = consistent(catalog_of(bank.config), bank.name, cut.committed_at)
     assert found.cut.committed_at == cut.committed_at
     return {name.partition(".")[2]: rows(each) for name, each in found.items()}
 
@@ -98,7 +100,7 @@ def test_every_cut_is_a_state_of_the_source_and_heads_are_not(
     bank.wait_until_delivered()
     bank.replicate()
     assert not bank.differences(*TABLES)
-    cuts = CutLake(bank.config).cuts(NAME)
+    cuts = CutLake(bank.config).cuts(bank.name)
     assert len(cuts) >= 3
     for cut in cuts:
         assert not violations(at_cut(bank, cut)), cut
@@ -135,7 +137,7 @@ def test_cuts_are_states_of_the_source_despite_kills_and_new_columns(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     rng = random.Random(SEED)
-    with a_bank(stack, stack_config, kind) as bank:
+    with a_bank(stack, stack_config, kind, f"{kind}bank") as bank:
         work = Transfers(bank.side, SEED)
         with work.running(lambda over: over.wait(0.02)):
             bank.replicate()
@@ -154,7 +156,7 @@ def test_cuts_are_states_of_the_source_despite_kills_and_new_columns(
         bank.wait_until_delivered()
         bank.replicate()
         assert not bank.differences(*TABLES)
-        cuts = CutLake(bank.config).cuts(NAME)
+        cuts = CutLake(bank.config).cuts(bank.name)
         assert len(cuts) >= 6
         for cut in cuts:
             assert not violations(at_cut(bank, cut)), cut
