@@ -41,7 +41,7 @@ from cdc_assets.config.schema_changes import (
 )
 from cdc_assets.config.schema_registry import SchemaRegistryConfig
 from cdc_assets.config.strict import Strict, did_you_mean, refuse, require_pattern
-from cdc_assets.config.table import ModeName, TableOverrides
+from cdc_assets.config.table import Initial, ModeName, TableOverrides
 from cdc_assets.config.topics import (
     TABLE_FIELDS,
     TargetConfig,
@@ -130,7 +130,11 @@ class MergeIntoConfig(Strict):
 
 
 class SourceConfig(Strict):
-    """One stream of change topics with one format and (optionally) one database behind it."""
+    """One stream of change topics with one format and (optionally) one database behind it.
+
+    ``initial: read`` has Spark read a new table's first rows from the database; ``log`` takes them
+    from the log, as a connector's snapshot has written them.
+    """
 
     format: str
     topics: TopicsConfig
@@ -139,6 +143,7 @@ class SourceConfig(Strict):
     merge_into: Annotated[tuple[MergeIntoConfig, ...], Field(strict=False)] = ()
     slo: SloConfig = SloConfig()
     mode: ModeName = "mirror"
+    initial: Initial = "log"
     schema_changes: SchemaChangesOrMode = SchemaChanges()
     on_incompatible: OnIncompatible = "stop"
     dropped_columns: OnDropped = "keep"
@@ -228,6 +233,30 @@ class SourceConfig(Strict):
                 raise refuse(what, "give both the same layout, or only one of them a layout")
         return self
 
+    @model_validator(mode="after")
+    def _can_be_read_first(self) -> Self:
+        """Refuses reads of first rows that have no database, or give no table of this mode."""
+        given = {"": self.initial, **{f"tables.{n}.": t.initial for n, t in self.tables.items()}}
+        name = next((name for name, each in given.items() if each == "read"), None)
+        if name is None:
+            return self
+        if self.database is None or self.topics.prefix is None:
+            lacks = "database" if self.database is None else "topics.prefix"
+            what = f"{name}initial: read needs {lacks}, to find rows and the names of their topics"
+            raise refuse(what, f"add {lacks}, or write initial: log")
+        if self.merge_into:
+            what = f"{name}initial: read makes whole tables, and merge_into merges several into one"
+            raise refuse(
+                what, "write initial: log, or make the tables of merge_into another source"
+            )
+        for table, each in {"": TableOverrides(), **self.tables}.items():
+            mode = each.mode or self.mode
+            if (each.initial or self.initial) == "read" and mode != "mirror":
+                where = f"tables.{table}: " if table else ""
+                what = f"{where}mode: {mode} is made of changes, which initial: read has not"
+                raise refuse(what, "write initial: log there, which an entry under tables may do")
+        return self
+
     @property
     def modes(self) -> ConnectorModes:
         """The modes in which the connector of this source's database writes values."""
@@ -258,6 +287,15 @@ class SourceConfig(Strict):
     def mode_of(self, table: TableName) -> Mode:
         """Returns the mode of a table's lake table."""
         return Mode(self.overrides(table).mode or self.mode)
+
+    def reads_first(self, table: TableName) -> bool:
+        """Returns whether a new table's first rows are read from the database."""
+        return (self.overrides(table).initial or self.initial) == "read"
+
+    @property
+    def reads_some_first(self) -> bool:
+        """Whether the first rows of any table are read from the database."""
+        return "read" in {self.initial, *(each.initial for each in self.tables.values())}
 
     def recreated(self, table: TableName) -> OnBreak:
         """Returns the treatment of rows once another table has taken a table's name."""

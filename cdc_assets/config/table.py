@@ -24,6 +24,7 @@ from cdc_assets.schema.parse import TypeSpec, parse_spec
 LEAST_SALT: Final = 16
 """Characters of a salt, below which it could be guessed together with a value."""
 ModeName = Literal["mirror", "changelog", "history"]
+Initial = Literal["log", "read"]
 Names = Annotated[tuple[str, ...], Field(strict=False)]
 
 
@@ -32,7 +33,8 @@ class TableOverrides(Strict):
 
     ``columns`` are types, or `ColumnOverrides`.
     ``deletes: soft`` keeps deleted rows, marked; it is chosen before the table is made.
-    ``mode`` is the lake table's mode, also chosen before that; it overrides the source's.
+    ``mode`` is the lake table's mode, also chosen before that; it overrides the source's, as
+    ``initial`` does, which says where the table's first rows come from.
     ``absent_columns`` may be missing in records, and are then emptied in the rows these change.
     ``row_filter: accept`` accepts a table whose rows the publication filters.
     ``layout`` is that of the lake table's files.
@@ -43,6 +45,7 @@ class TableOverrides(Strict):
 
     primary_key: Names = ()
     mode: ModeName | None = None
+    initial: Initial | None = None
     deletes: Literal["hard", "soft"] = "hard"
     columns: dict[str, ColumnOverrides] = Field(default_factory=dict)
     absent_columns: Names = ()

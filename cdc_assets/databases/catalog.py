@@ -99,6 +99,14 @@ class SourceTable(Protocol):
         """
         ...
 
+    def unsent_by(self, publication: str | None) -> tuple[str, ...]:
+        """Returns why the database does not send changes of its rows to a connector.
+
+        Args:
+            publication: the connector's; None for any.
+        """
+        ...
+
     def identifies(self, key: Collection[str]) -> bool:
         """Returns whether these columns are known to identify a row, in any change of it."""
         ...

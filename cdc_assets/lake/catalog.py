@@ -11,7 +11,11 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final
 
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.exceptions import (
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
 from pyiceberg.io import load_file_io
 from pyiceberg.table import Table
 
@@ -19,7 +23,7 @@ from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.upkeep import Figures
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
-from cdc_assets.errors import TerminalError, UnreachableError
+from cdc_assets.errors import ConflictError, TerminalError, UnreachableError
 from cdc_assets.lake.branches import BranchState, dead_branches, is_built
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.connection import CatalogConnection
@@ -208,6 +212,33 @@ class Lake:
             self._connection.catalog.drop_table((name.namespace, name.name))
         return last
 
+    def rename(self, name: LakeName, to: LakeName, otherwise: str) -> None:
+        """Gives a table another name; its snapshots, properties and files stay.
+
+        Args:
+            name: of the table.
+            to: its new name.
+            otherwise: what to do if the catalog cannot.
+
+        Raises:
+            ConflictError: if there is a table of the new name, or none of the old one any more.
+            TerminalError: if the catalog cannot rename tables.
+            UnreachableError: if the catalog does not answer: look which name the table has.
+        """
+        self._published = None
+        where = f"lake={to} was={name}"
+        try:
+            with self._connection.reachable(), effect("catalog: rename table"):
+                self._connection.catalog.rename_table(
+                    (name.namespace, name.name), (to.namespace, to.name)
+                )
+        except (TableAlreadyExistsError, NoSuchTableError):
+            what = "another process has made the table, or has renamed it"
+            raise ConflictError(what, where=where, remedy="the next try looks again") from None
+        except NotImplementedError:
+            what = f"the {self.address} cannot rename tables"
+            raise TerminalError(what, where=where, remedy=otherwise) from None
+
     def has_attempt(self, name: LakeName, attempt: str) -> bool:
         """Returns whether this attempt is in the ancestry of ``main``, so that it was published."""
         table = self._connection.load(name)
@@ -252,23 +283,6 @@ class Lake:
         if table is None:
             return None
         return self._connection.asked("lake: read manifests", lambda: read_foreign(table))
-
-    def rename(self, name: LakeName, to: LakeName) -> None:
-        """Gives a table another name in the catalog; its files stay where they are.
-
-        Raises:
-            TerminalError: if the catalog renames no tables.
-            UnreachableError: if the catalog does not answer; the table may have been renamed.
-        """
-        self._published = None
-        pair = (name.namespace, name.name), (to.namespace, to.name)
-        try:
-            with self._connection.reachable(), effect("catalog: rename table"):
-                self._connection.catalog.rename_table(*pair)
-        except NotImplementedError:
-            what = f"the catalog cannot rename {name} to {to}"
-            remedy = f"choose a target of this name in the configuration: {name}"
-            raise TerminalError(what, where=self.address, remedy=remedy) from None
 
     def place(self, name: LakeName) -> TablePlace | None:
         """Returns a table's place, and what other tables have there; None if it does not exist.

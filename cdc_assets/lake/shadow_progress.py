@@ -25,6 +25,8 @@ class ShadowProgress:
             they are looked at. Values that changes below it left out may be empty.
         doubts: number of changes of keys that left values out, which the log alone does not prove:
             those of batches that begin below ``until``.
+        about: number of rows by the database's statistics when reading began; 0 if unknown.
+        seconds: time that the waves took so far, without pauses between processes.
     """
 
     next: tuple[str, ...] | None = None
@@ -33,11 +35,35 @@ class ShadowProgress:
     is_read: bool = False
     until: OffsetVector | None = None
     doubts: int = 0
+    about: int = 0
+    seconds: float = 0.0
 
-    def after(self, rows: int, end: tuple[str, ...] | None) -> ShadowProgress:
-        """Returns the progress after one more wave."""
-        more = {"waves": self.waves + 1, "rows": self.rows + rows}
-        return replace(self, next=end, is_read=end is None, **more)
+    @property
+    def rows_per_second(self) -> float | None:
+        """The rate of reading so far; None before the first wave."""
+        return self.rows / self.seconds if self.seconds > 0 else None
+
+    @property
+    def percent(self) -> float | None:
+        """The part of the rows that is read, below 100 before the last wave; None if unknown."""
+        if self.is_read:
+            return 100.0
+        return min(99.0, 100 * self.rows / self.about) if self.about else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the other waves will take at this rate; None if unknown."""
+        rate = self.rows_per_second
+        if self.is_read or not rate or not self.about:
+            return 0.0 if self.is_read else None
+        return max(0, self.about - self.rows) / rate
+
+    def after(self, rows: int, end: tuple[str, ...] | None, seconds: float = 0.0) -> ShadowProgress:
+        """Returns the progress after one more wave, which took so many seconds."""
+        return replace(
+            self, next=end, is_read=end is None, waves=self.waves + 1, rows=self.rows + rows,
+            seconds=self.seconds + seconds,
+        )  # fmt: skip
 
     def in_doubt(self, more: int, start: OffsetVector) -> ShadowProgress:
         """Returns the progress with the doubts of a batch.
@@ -57,8 +83,10 @@ class ShadowProgress:
             "waves": self.waves,
             "rows": self.rows,
             "is_read": self.is_read,
-            "until": self.until and {str(p): at for p, at in self.until},
+            "until": None if self.until is None else {str(p): at for p, at in self.until},
             "doubts": self.doubts,
+            "about": self.about,
+            "seconds": round(self.seconds, 3),
         }
 
     @classmethod
@@ -70,6 +98,10 @@ class ShadowProgress:
             waves=said["waves"],
             rows=said["rows"],
             is_read=said["is_read"],
-            until=until and OffsetVector.of({int(p): at for p, at in until.items()}),
+            until=None
+            if until is None
+            else OffsetVector.of({int(p): at for p, at in until.items()}),
             doubts=said["doubts"],
+            about=said.get("about", 0),
+            seconds=said.get("seconds", 0.0),
         )

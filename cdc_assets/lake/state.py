@@ -99,6 +99,14 @@ class TableState:
         """The terms of the partition."""
         return tuple(each.term for each in self.partition if each.term)
 
+    @classmethod
+    def absent(cls, name: LakeName) -> TableState:
+        """Returns the state of a table that does not exist: without columns, rows and publishes."""
+        return cls(
+            name=name, snapshot_id=None, published=None, others={}, columns=(), key=(),
+            properties={}, location="", is_empty=True, total_records=0, head_columns={}, files=0,
+        )  # fmt: skip
+
 
 def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
     """Returns the state of a loaded table, for one of its shards."""

@@ -109,17 +109,21 @@ class Admin:
         wanted = sorted(set(topics))
         if not wanted:
             return {}
-        cluster = self.client().describe_cluster(request_timeout=self._timeout)
         described = self.client().describe_topics(
             TopicCollection(wanted), request_timeout=self._timeout
         )
-        cluster_id = str(self._result(cluster).cluster_id)
+        cluster_id = self.cluster_id()
         found = {topic: self._unless_missing(future) for topic, future in described.items()}
         return {
             topic: TopicIdentity(cluster_id, str(description.topic_id))
             for topic, description in found.items()
             if description is not None
         }
+
+    def cluster_id(self) -> str:
+        """Returns the id of the cluster: one request."""
+        cluster = self.client().describe_cluster(request_timeout=self._timeout)
+        return str(self._result(cluster).cluster_id)
 
     def retention(self, topics: Iterable[str]) -> dict[str, TopicRetention]:
         """Returns topics' retention: one request. Left out where we may not ask."""

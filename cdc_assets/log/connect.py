@@ -34,6 +34,7 @@ RESTARTING: Final = "RESTARTING"
 _NO_LOGIN: Final = frozenset({401, 403, 407})
 _ERROR: Final = re.compile(r"(?<![\w$])[\w$]++(?:\.[\w$]++)+")
 
+_COMMA: Final = re.compile(r"(?<!\\),")
 _SECRETS: Final = ("password", "secret", "token", "jaas", "credentials", "user.info")
 
 Document = Mapping[str, Any]
@@ -109,6 +110,40 @@ def prefix_of(settings: Document) -> str:
     Connectors made of Debezium 1, as YugabyteDB's, name it ``database.server.name``.
     """
     return str(settings.get("topic.prefix") or settings.get("database.server.name") or "")
+
+
+def captures(settings: Mapping[str, str], schema: str, table: str) -> bool:
+    """Returns whether a connector of Debezium captures a table, by its lists of what it includes.
+
+    A list that Python cannot read leaves nothing out.
+
+    Args:
+        settings: of the connector.
+        schema: the table's schema, or database in MySQL and MariaDB.
+        table: its name.
+    """
+    whole = f"{schema}.{table}"
+    for about, name in (("database", schema), ("schema", schema), ("table", whole)):
+        included, excluded = (settings.get(f"{about}.{w}.list") for w in ("include", "exclude"))
+        if included and is_named(name, included) is False:
+            return False
+        if excluded and is_named(name, excluded):
+            return False
+    return True
+
+
+def is_named(name: str, patterns: str) -> bool | None:
+    """Returns whether a list of regular expressions has a name; None if Python cannot read it.
+
+    They match whole names, in any case
+    (https://debezium.io/documentation/reference/stable/connectors/postgresql.html).
+    """
+    texts = [one.strip().replace(r"\,", ",") for one in _COMMA.split(patterns)]
+    try:
+        each = [re.compile(text, re.IGNORECASE) for text in texts]
+    except re.error:  # they are Java's
+        return None
+    return any(one.fullmatch(name) for one in each)
 
 
 def connect_of(config: ReplicationConfig, source: str) -> ConnectConfig | None:

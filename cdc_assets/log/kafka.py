@@ -78,6 +78,10 @@ class KafkaLog:
         """Returns cluster id and topic id of each topic: two requests."""
         return self._admin.identity(topics)
 
+    def cluster_id(self) -> str:
+        """Returns the id of the cluster: one request."""
+        return self._admin.cluster_id()
+
     def watermarks(self, topics: Iterable[str]) -> dict[str, Watermarks]:
         """Returns each partition's first offset and read-committed end: two requests per broker."""
         partitions = self._admin.partitions(topics)

@@ -13,7 +13,10 @@ from cdc_assets.errors import CdcError
 
 @dataclass(frozen=True, slots=True)
 class TopicIdentity:
-    """The identity of a topic's offsets: a recreated topic or cluster has another identity."""
+    """The identity of a topic's offsets: a recreated topic or cluster has another identity.
+
+    ``topic_id`` is empty for a topic that does not exist yet: all of its records are still to come.
+    """
 
     cluster_id: str
     topic_id: str

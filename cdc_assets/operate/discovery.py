@@ -36,6 +36,7 @@ from cdc_assets.operate.judged_kinds import (
     others_of,
 )
 from cdc_assets.operate.services import Services
+from cdc_assets.operate.to_read import tables_to_read
 from cdc_assets.registry import UNTAKEN, OtherTopic, Registry, TableEntry, Taken
 
 LOOK_AGAIN_AFTER: Final = timedelta(minutes=10)
@@ -86,9 +87,10 @@ def discover(services: Services) -> Discovery:
     left = [topic for topic in topics if topic not in {*judged.problems, *judged.tables}]
     by_name, ambiguous = _matching(services, known, left, kinds)
     shared, silent, untaken = _in_shared_topics(services, known, topics)
+    to_read, unlisted = tables_to_read(services, known)
     if untaken:
         known = services.registry.set_aside(untaken)
-    found = _added(services, known, (*named.entries, *by_name, *shared))
+    found = _added(services, known, (*named.entries, *by_name, *shared, *to_read))
     unjudged = {each.what: each for each in judged.problems.values()}.values()
     refused = (
         *found.refused,
@@ -96,6 +98,7 @@ def discover(services: Services) -> Discovery:
         *named.problems,
         *ambiguous,
         *silent,
+        *unlisted,
         *late_under_old_names(known, services.log),
     )
     return replace(found, refused=refused, set_aside=(*others, *untaken))
@@ -220,6 +223,7 @@ def _matching(
         and not is_listed(services.formats, topic)
     }  # fmt: skip
     excluded |= {entry.topic for entry in known if entry.taken is Taken.NAMED}
+    excluded |= _of_other_names(services, known)
     registered = {entry.table: entry.is_confirmed for entry in known}
     registered |= {entry.at_source: True for entry in known if entry.renamed}
     found: list[TableEntry] = []
@@ -244,6 +248,18 @@ def _matching(
         if each.table not in registered or (each.is_confirmed and not registered[each.table])
     )  # fmt: skip
     return tuple(new), tuple(ambiguous)
+
+
+def _of_other_names(services: Services, known: Registry) -> set[str]:
+    """Returns topics of tables that are to be read, which Kafka cannot name like their tables."""
+    return {
+        each.topic
+        for each in known
+        if each.renamed is None
+        and (fmt := services.formats.get(each.table.source)) is not None
+        and services.config.source(each.table.source).reads_first(each.table)
+        and fmt.topics.table_of(each.topic, each.table.source) != each.table
+    }
 
 
 def _looks_like_side_topic(formats: Mapping[str, Format], topic: str) -> bool:

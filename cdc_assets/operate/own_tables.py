@@ -16,17 +16,27 @@ if TYPE_CHECKING:
     from cdc_assets.lake import TableState
 
 
+def first_shadow(entry: TableEntry) -> LakeName:
+    """Returns the name under which the first rows of a table are read from its source."""
+    return _shadow(entry, 0)
+
+
+def _shadow(entry: TableEntry, number: int) -> LakeName:
+    return LakeName(entry.stem.namespace, f"{entry.stem.name}__rebuild{number}")
+
+
 def own_tables(entry: TableEntry, state: TableState | None) -> Iterator[LakeName]:
     """Yields the names of a table's shadow tables and side tables; each may exist or not.
 
-    After a rebuild the table has another side table than the default one, which is left over.
+    Shadow table 0 is that of the first read from the source. After a rebuild the table has another
+    side table than the default one, which is left over.
     """
     from cdc_assets.lake.side import side_name, side_of
 
     published = state.published if state else None
     generation = published.carried.generation if published else 0
-    for number in (generation, generation + 1):
-        stem = LakeName(entry.stem.namespace, f"{entry.stem.name}__rebuild{number}")
+    for number in dict.fromkeys((0, generation, generation + 1)):
+        stem = _shadow(entry, number)
         yield side_name(stem)
         yield stem
     yield side_of(entry.stem, published.carried.side if published else None)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.desired import TableDirectives
 from cdc_assets.operate.failures import Failure
 from cdc_assets.operate.seen_states import Condition, SeenState
 from cdc_assets.operate.survey import TableSurvey
+
+if TYPE_CHECKING:
+    from cdc_assets.lake.shadow_progress import ShadowProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,8 @@ def _why(view: TableSurvey, condition: Condition, within_seconds: float) -> str:
             return f"it is being rebuilt {said} → cdc-assets rebuild {view.table}"
         case Condition.FAILING | Condition.WAITING:
             return _of_failure(view, view.failure)
+        case Condition.NEW | Condition.SNAPSHOTTING if view.reading is not None:
+            return reading_words(view.reading)
         case Condition.NEW:
             return "nothing of it was merged yet" if lag else "its topic holds no changes yet"
         case Condition.SNAPSHOTTING:
@@ -130,6 +135,23 @@ def _why(view: TableSurvey, condition: Condition, within_seconds: float) -> str:
             return "all is merged" if not lag else f"{lag:,} records are unread, none of them late"
         case Condition.UNKNOWN:
             return "Kafka did not answer, or the topic is gone"
+
+
+def reading_words(progress: ShadowProgress) -> str:
+    """Says how far a table's first rows are read from its source."""
+    if not progress.waves:
+        return "its rows are yet to be read from its source"
+    if progress.is_read:
+        return f"all {progress.rows:,} rows are read from the source, and its log is merged"
+    parts = [f"{progress.rows:,} rows are read from the source"]
+    if progress.percent is not None:
+        parts[0] = f"{progress.rows:,} of about {max(progress.about, progress.rows):,} rows"
+        parts[0] += f" are read from the source ({progress.percent:.0f} %)"
+    if progress.rows_per_second is not None:
+        parts.append(f"{progress.rows_per_second:,.0f} rows/s")
+    if progress.seconds_left is not None:
+        parts.append(f"about {seconds_text(progress.seconds_left)} left")
+    return ", ".join(parts)
 
 
 def _of_failure(view: TableSurvey, failure: Failure | None) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.slo import SloReport, SloTarget
@@ -27,6 +27,9 @@ from cdc_assets.operate.states import TableCondition, standing_of
 from cdc_assets.operate.survey import Survey, TableSurvey, survey
 from cdc_assets.registry import OtherTopic, TableEntry
 from cdc_assets.schema.silent import SilentChange
+
+if TYPE_CHECKING:
+    from cdc_assets.lake.shadow_progress import ShadowProgress
 
 T = TypeVar("T")
 
@@ -101,6 +104,7 @@ class TableStatus:
             "connector": _connector_dict(self.connector),
             "desired": view.desired.to_dict(),
             "retention": self.retained.to_dict() if self.retained else None,
+            "initial": _reading_dict(view.reading),
         }
 
     def _lag_dict(self) -> dict[str, Any]:
@@ -290,6 +294,20 @@ def _reports(
         return {}, {}, (problem,)
 
 
+def _reading_dict(progress: ShadowProgress | None) -> dict[str, Any] | None:
+    """Returns how far a table's first rows are read from its source."""
+    if progress is None:
+        return None
+    return {
+        "rows": progress.rows,
+        "rows_estimated": progress.about or None,
+        "percent": progress.percent,
+        "rows_per_second": progress.rows_per_second,
+        "seconds_left": progress.seconds_left,
+        "is_read": progress.is_read,
+    }
+
+
 def _slo_dict(target: SloTarget, report: SloReport | None) -> dict[str, Any] | None:
     if report is None:
         return None
@@ -329,6 +347,8 @@ def _first_word(each: TableStatus) -> str:
     """Returns the ``state`` in its original words, which programs compare with."""
     if each.condition is Condition.REPLICATING:
         return _CURRENT
+    if each.survey.reading is not None and each.condition is Condition.SNAPSHOTTING:
+        return Condition.NEW.value
     if each.condition is Condition.SNAPSHOTTING:
         lag = each.survey.lag_seconds(each.at)
         is_near = lag is not None and lag <= each.target.within_seconds

@@ -21,6 +21,7 @@ from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
     from cdc_assets.lake import Looked, Published, TableState
+    from cdc_assets.lake.shadow_progress import ShadowProgress
     from cdc_assets.log.values import Bounds, Watermarks
 
 T = TypeVar("T")
@@ -38,7 +39,8 @@ class TableSurvey:
     Kafka does not have (or if Kafka was not asked), ``oldest_unread`` if nothing is unread.
     ``has_moved``: whether a topic that a waiting table waits for has moved. ``desired``: people's
     directives for the table. ``problem``: why the table's state or its topic's bounds cannot be
-    read, if that concerns this table alone; ``failure`` repeats it.
+    read, if that concerns this table alone; ``failure`` repeats it. ``reading``: how far its first
+    rows are read from its source; None if they are not to be read, or have been read.
     """
 
     entry: TableEntry
@@ -49,6 +51,7 @@ class TableSurvey:
     has_moved: bool = False
     desired: TableDirectives = NOTHING
     problem: CdcError | None = None
+    reading: ShadowProgress | None = None
 
     @property
     def table(self) -> TableName:
@@ -124,6 +127,8 @@ class TableSurvey:
             return Condition.DROPPED
         if self.marks is None:
             return Condition.UNKNOWN
+        if self.reading is not None and self.reading.waves:
+            return Condition.SNAPSHOTTING
         if self.published is None:
             return Condition.NEW
         if self.takes_snapshot(now):
@@ -196,15 +201,17 @@ def survey(services: Services, entries: Sequence[TableEntry], *, ages: bool = Tr
     with ThreadPoolExecutor(1) as kafka:  # the log and the lake answer at the same time
         asked = kafka.submit(partial(_bounds, services, sorted({*topics, *awaited})))
         looked = _tried(partial(_looked, services, entries), {}, problems)
+        reading = _tried(partial(_reading, services, entries, looked), {}, problems)
         bounds = _tried(asked.result, None, problems)
-    marks = bounds.marks if bounds else {}
+    marks = {**_to_come(services, entries, looked), **bounds.marks} if bounds else {}
     unread = bounds.problems if bounds else {}
     now = services.clock()
     tables = tuple(
         _troubled(
             TableSurvey(each, _state(looked.get(each.table)), marks.get(each.topic), None,
                         failures.get(each.table), _has_moved(failures.get(each.table), marks),
-                        directives.found.get(each.table, NOTHING)),
+                        directives.found.get(each.table, NOTHING),
+                        reading=reading.get(each.table)),
             directives.of_tables.get(each.table)
             or _problem(looked.get(each.table))
             or unread.get(each.topic),
@@ -264,6 +271,45 @@ def _bounds(services: Services, topics: Sequence[str]) -> Bounds | None:
 def _looked(services: Services, entries: Sequence[TableEntry]) -> Mapping[TableName, Looked]:
     looked = services.lake.looked([(each.target, each.shard_value) for each in entries])
     return {each.table: found for each, found in zip(entries, looked, strict=True)}
+
+
+def _reading(
+    services: Services, entries: Sequence[TableEntry], looked: Mapping[TableName, Looked]
+) -> Mapping[TableName, ShadowProgress]:
+    """Returns how far the tables are read that are yet to be read from their sources."""
+    from cdc_assets.lake.shadow_progress import ShadowProgress
+    from cdc_assets.operate.own_tables import first_shadow
+
+    unread = [e for e in entries if looked.get(e.table) is None and _reads_first(services, e)]
+    if not unread or not looked:
+        return {}
+    shadows = services.lake.looked([(first_shadow(each), "") for each in unread])
+    said = (_state(each) for each in shadows)
+    found = (each.published.carried.beside if each and each.published else None for each in said)
+    return {e.table: each or ShadowProgress() for e, each in zip(unread, found, strict=True)}
+
+
+def _to_come(
+    services: Services, entries: Sequence[TableEntry], looked: Mapping[TableName, Looked]
+) -> dict[str, Watermarks]:
+    """Returns bounds for the topics that tables which are read first may be there before."""
+    from cdc_assets.log.values import Watermarks
+
+    nothing = Watermarks(OffsetVector(), OffsetVector())
+    return {
+        each.topic: nothing
+        for each in entries
+        if _reads_first(services, each) and not _topic_id(looked.get(each.table))
+    }
+
+
+def _reads_first(services: Services, entry: TableEntry) -> bool:
+    return services.config.source(entry.table.source).reads_first(entry.table)
+
+
+def _topic_id(looked: Looked) -> str:
+    state = _state(looked)
+    return state.published.topic_id if state and state.published else ""
 
 
 def _lies_beyond(end: OffsetVector, marks: Watermarks) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 
 import dagster as dg
 
-from cdc_assets.changes.names import LakeName, TableName, stored_parts
+from cdc_assets.changes.names import LakeName, TableName, digest_of, stored_parts
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.orchestration.mount import mount_of
 from cdc_assets.registry import TableEntry
@@ -69,6 +69,8 @@ CONSISTENT: Final = "consistent"
 REPLICATED: Final = ("cdc/replicated", "true")
 """The tag of each replicated table's asset, by which `when_changed` knows it."""
 
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
+
 TAG_BACKLOG: Final = "cdc/backlog"
 """On runs that merge a backlog: they may not take all the slots."""
 
@@ -109,12 +111,12 @@ def table_key(config: ReplicationConfig, entry: TableEntry) -> dg.AssetKey:
 
 def default_key(table: TableName) -> dg.AssetKey:
     """Returns the key without a translator; `cdc_assets.changes.names` encodes odd names."""
-    return dg.AssetKey(stored_parts(table))
+    return dg.AssetKey([_in_ascii(each) for each in stored_parts(table)])
 
 
 def maintenance_key(config: ReplicationConfig, target: LakeName) -> dg.AssetKey:
     """Returns the asset key of a lake table's upkeep."""
-    return _beside(config, MAINTENANCE, target.namespace, target.name)
+    return _beside(config, MAINTENANCE, _in_ascii(target.namespace), _in_ascii(target.name))
 
 
 def consistent_key(config: ReplicationConfig, source: str) -> dg.AssetKey:
@@ -125,6 +127,11 @@ def consistent_key(config: ReplicationConfig, source: str) -> dg.AssetKey:
 def maintenance_op(config: ReplicationConfig, target: LakeName) -> str:
     """Returns the name of the op that maintains a lake table."""
     return op_name(config, TableName(MAINTENANCE, target.namespace, target.name))
+
+
+def _in_ascii(part: str) -> str:
+    """Returns a part of a key; Dagster names outputs by keys, in ASCII."""
+    return part if part.isascii() else f"{_OTHER.sub('_', part)}_{digest_of(part)}"
 
 
 def topic_key(config: ReplicationConfig, topic: str) -> dg.AssetKey:

@@ -21,6 +21,7 @@ from cdc_assets.schema.types import TableSchema
 
 if TYPE_CHECKING:
     from cdc_assets.lake import TableState
+    from cdc_assets.lake.shadow_progress import ShadowProgress
     from cdc_assets.merge import BatchResult
 
 DATA_VERSION_TAG: Final = "dagster/data_version"
@@ -73,6 +74,18 @@ def batch_metadata(
 def lag_metadata(lag: Lag | None) -> Metadata:
     """Returns the lag as numbers; nothing if it is unknown."""
     return lag.metadata() if lag else {}
+
+
+def reading_metadata(progress: ShadowProgress) -> Metadata:
+    """Returns how far a table's first rows are read from its source, as numbers."""
+    rate, left, percent = progress.rows_per_second, progress.seconds_left, progress.percent
+    return {
+        "rows_read": progress.rows,
+        **({"rows_estimated": progress.about} if progress.about else {}),
+        **({"percent_read": round(percent, 1)} if percent is not None else {}),
+        **({"rows_per_second": round(rate, 1)} if rate is not None else {}),
+        **({"seconds_left": round(left, 1)} if left is not None else {}),
+    }
 
 
 def pace_metadata(pace: PublishPace) -> Metadata:

@@ -57,10 +57,10 @@ def is_due(
     that has stopped is due for its probe, and with ``ignore_backoff``, which a person's request
     sets.
 
-    A table has work if changes are unread, if its topic vanished (the run then reports the
-    consequences), or if it failed before: a run without changes shows its recovery. A table that
-    waits for a transaction is due when the log has moved, or its interval is over: until then no
-    run could merge anything, whoever starts it.
+    A table has work if its first rows or changes are unread, if its topic vanished (the run then
+    reports the consequences), or if it failed before: a run without changes shows its recovery. A
+    table that waits for a transaction is due when the log has moved, or its interval is over: until
+    then no run could merge anything, whoever starts it.
     """
     if table.table in busy or table.desired.held or table.problem is not None:
         return False
@@ -73,11 +73,28 @@ def is_due(
 
 
 def _has_work(table: TableSurvey) -> bool:
-    if table.failure is not None:
+    if table.failure is not None or table.reading is not None:
         return True
     is_there = table.published is not None and table.entry.dropped is None
     vanished = table.marks is None and is_there
     return vanished or bool(table.lag_changes)
+
+
+def one_run_reads(
+    due: Iterable[TableSurvey], tables: Iterable[TableSurvey], busy: Collection[TableName]
+) -> list[TableSurvey]:
+    """Leaves out due tables whose source is being read by another run.
+
+    Tables that are read from their source for the first time are read in one run at a time, so that
+    the source serves no more readers than that run has slots.
+
+    Args:
+        due: the tables with work.
+        tables: all tables.
+        busy: those that unfinished runs have.
+    """
+    read = {e.table.source for e in tables if e.reading is not None and e.table in busy}
+    return [each for each in due if each.reading is None or each.table.source not in read]
 
 
 def plan_runs(due: Iterable[Due], slots: Slots) -> tuple[RunPlan, ...]:

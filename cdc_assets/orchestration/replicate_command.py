@@ -21,7 +21,7 @@ from cdc_assets.operate.survey import TableSurvey, survey
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.command_work import Failed, Work, unread, working
 from cdc_assets.orchestration.keys import TAIL, UNFINISHED
-from cdc_assets.orchestration.planning import RunPlan, Slots, is_due, plan_runs
+from cdc_assets.orchestration.planning import RunPlan, Slots, is_due, one_run_reads, plan_runs
 from cdc_assets.orchestration.sensors.replicate import busy_tables, with_hours
 from cdc_assets.registry import Registry, TableEntry
 
@@ -113,7 +113,7 @@ def _plans(
             if each.table in goals
             and each.problem is None
             and not each.desired.held
-            and each.position.ranges_to(goals[each.table])
+            and (each.reading is not None or each.position.ranges_to(goals[each.table]))
         ]  # fmt: skip
         work.given_up |= _given_up(behind, seen.at)
         behind = [each for each in behind if each.table not in work.given_up]
@@ -121,6 +121,7 @@ def _plans(
         runs = work.instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
         busy = busy_tables(work.config, runs, entries)
         due = [each for each in behind if is_due(each, busy, seen.at, ignore_backoff=True)]
+        due = one_run_reads(due, seen.tables, busy)
         if due or not behind:
             slots = Slots(runs=len(due), backlogs=len(due))
             return plan_runs(with_hours(work.services, due, seen), slots)

@@ -21,6 +21,7 @@ from rich.console import Console
 
 from cdc_assets_tests.bench import (
     backlog,
+    first_read,
     formats,
     hours,
     idle,
@@ -40,6 +41,7 @@ from cdc_assets_tests.bench.world import FOLDER, World, running_world
 
 SECTIONS: Mapping[str, Callable[[World], Iterator[Figures]]] = {
     "drain": backlog.measure,
+    "initial": first_read.measure,
     "formats": formats.measure,
     "updates": updates.measure,
     "sizes": sizes.measure,

@@ -41,17 +41,18 @@ class Accounts:
     world: World
     config: ReplicationConfig
     source: str = SOURCE
+    table: str = TABLE
 
     @property
     def topic(self) -> str:
         """Where its changes are."""
-        return f"{self.source}.public.{TABLE}"
+        return f"{self.source}.public.{self.table}"
 
     def entry(self, copy: str) -> TableEntry:
         """The same table and topic with a lake table of its own."""
-        name = TableName(self.source, "public", TABLE)
+        name = TableName(self.source, "public", self.table)
         return TableEntry(
-            name, self.topic, LakeName(f"{self.source}_{copy}", TABLE), datetime.now(UTC)
+            name, self.topic, LakeName(f"{self.source}_{copy}", self.table), datetime.now(UTC)
         )
 
     def drain(self, copy: str) -> list[BatchResult]:
@@ -134,17 +135,18 @@ def prepare_accounts(world: World) -> Accounts:
     if world.records(accounts.topic):
         return accounts
     world.say(f"pgbench fills {world.scale.rows:,} accounts, Debezium reads them")
-    _fill(world)
+    fill(world)
     settings = connector_config(world.stack.layout, database=SOURCE, prefix=SOURCE)
     world.stack.register_connector(SOURCE, settings)
     accounts.wait_for(world.scale.rows)
     return accounts
 
 
-def _fill(world: World) -> None:
+def fill(world: World, database: str = SOURCE) -> None:
+    """Make a database with the table."""
     with psycopg.connect(world.stack.postgres.dsn(), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {SOURCE}".encode())
-    dsn = world.dsn(SOURCE)
+        connection.execute(f"CREATE DATABASE {database}".encode())
+    dsn = world.dsn(database)
     factor = ceil(world.scale.rows / _PER_SCALE)
     _pgbench(dsn, ["-i", "-q", "-s", str(factor)])
     with psycopg.connect(dsn) as connection:

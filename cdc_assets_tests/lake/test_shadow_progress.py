@@ -34,3 +34,18 @@ def test_progress_is_the_same_after_it_was_stored() -> None:
     beside = ShadowProgress(("7", "x"), waves=2, rows=300, is_read=True, until=UNTIL, doubts=3)
     assert ShadowProgress.from_dict(beside.to_dict()) == beside
     assert ShadowProgress.from_dict(ShadowProgress().to_dict()) == ShadowProgress()
+    of_no_topic = ShadowProgress(until=OffsetVector(), about=12, seconds=1.5)
+    assert ShadowProgress.from_dict(of_no_topic.to_dict()) == of_no_topic
+
+
+def test_rate_and_rest_are_those_of_the_waves_so_far() -> None:
+    begun = ShadowProgress(about=1_000)
+    assert (begun.percent, begun.rows_per_second, begun.seconds_left) == (0.0, None, None)
+    half = begun.after(250, ("250",), 1.0).after(250, ("500",), 1.0)
+    assert (half.percent, half.rows_per_second, half.seconds_left) == (50.0, 250.0, 2.0)
+    more = half.after(700, ("1200",), 1.0)
+    assert (more.percent, more.seconds_left) == (99.0, 0)
+    done = more.after(10, None, 1.0)
+    assert (done.percent, done.seconds_left, done.is_read) == (100.0, 0.0, True)
+    unknown = ShadowProgress().after(10, ("10",), 1.0)
+    assert (unknown.percent, unknown.seconds_left) == (None, None)

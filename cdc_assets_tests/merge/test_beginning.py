@@ -18,7 +18,7 @@ from cdc_assets.lake.carried import Carried, SideMark
 from cdc_assets.lake.shadow_progress import ShadowProgress
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.intake.planning.checks import require_read
-from cdc_assets.operations.rebuild.shadow_table import beginning_of
+from cdc_assets.operations.rebuild.beginning import beginning_of
 from cdc_assets.registry import TableEntry
 
 pytestmark = pytest.mark.unit

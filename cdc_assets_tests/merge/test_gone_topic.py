@@ -36,6 +36,6 @@ def test_it_is_said_that_it_does_not_exist(
     monkeypatch.setattr(KafkaLog, "window_offsets", lambda *_: {})
     monkeypatch.setattr(KafkaLog, "offsets_at", lambda *_: {})
     monkeypatch.setattr(KafkaLog, "settled_watermarks", lambda *_: None)
-    topics = Topics(KafkaLog({"bootstrap.servers": NOWHERE}))
+    topics = Topics(KafkaLog({"bootstrap.servers": NOWHERE}), lambda _: False)
     with pytest.raises(LostRangeError, match=r"does not exist any more.*topic=s\.public\.t"):
         look(topics)

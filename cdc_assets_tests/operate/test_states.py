@@ -13,13 +13,14 @@ from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.desired import DirectiveNote, TableDirectives
 from cdc_assets.lake.properties import Published
+from cdc_assets.lake.shadow_progress import ShadowProgress
 from cdc_assets.lake.state import TableState
 from cdc_assets.log.values import Watermarks
 from cdc_assets.operate.failures import Failure, FailureKind, Hold
 from cdc_assets.operate.seen_states import Condition, SeenState, StateBook
 from cdc_assets.operate.states import standing_of, stopped_words
 from cdc_assets.operate.survey import TableSurvey
-from cdc_assets.orchestration.planning import is_due
+from cdc_assets.orchestration.planning import is_due, one_run_reads
 from cdc_assets.registry import Dropped, TableEntry
 from cdc_assets_tests.world import NOW
 
@@ -58,6 +59,21 @@ REBUILT = DirectiveNote(LONG_AGO, "cdc-assets rebuild")
 CASES = {
     "new": (view(), Condition.NEW, FOUND, "nothing of it was merged yet"),
     "empty": (view(end=0), Condition.NEW, FOUND, "its topic holds no changes yet"),
+    "to be read": (
+        view(end=0, reading=ShadowProgress()), Condition.NEW, FOUND,
+        "its rows are yet to be read from its source",
+    ),
+    "being read": (
+        view(reading=ShadowProgress(("9",), 3, 250_000, about=1_000_000, seconds=10)),
+        Condition.SNAPSHOTTING, None,
+        "250,000 of about 1,000,000 rows are read from the source (25 %), 25,000 rows/s, about "
+        "30 s left",
+    ),
+    "read, and not merged": (
+        view(reading=ShadowProgress(None, 3, 250_000, is_read=True, about=1)),
+        Condition.SNAPSHOTTING, None,
+        "all 250,000 rows are read from the source, and its log is merged",
+    ),
     "read to the end": (view(published(10)), Condition.REPLICATING, None, "all is merged"),
     "near": (
         view(published(7), oldest_unread=JUST_NOW),
@@ -206,3 +222,16 @@ def test_a_document_that_cannot_be_read_is_written_anew(tmp_path: Path) -> None:
     assert book.load() == {}
     book.note({ORDERS: Condition.NEW}, NOW)
     assert book.load() == {ORDERS: SeenState(Condition.NEW, None)}
+
+
+def test_a_source_is_read_by_one_run_at_a_time() -> None:
+    reading = view(end=0, reading=ShadowProgress())
+    other = replace(reading, entry=replace(reading.entry, table=TableName("shop", "public", "b")))
+    elsewhere = replace(
+        reading, entry=replace(reading.entry, table=TableName("crm", "public", "orders"))
+    )
+    merged = view(published(7))
+    assert all(is_due(each, (), NOW) for each in (reading, other, elsewhere, merged))
+    tables = [reading, other, elsewhere, merged]
+    assert one_run_reads(tables, tables, ()) == tables
+    assert one_run_reads([other, elsewhere, merged], tables, {ORDERS}) == [elsewhere, merged]

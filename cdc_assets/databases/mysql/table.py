@@ -151,6 +151,11 @@ class MysqlTable:
         del publication
         return (*self.unsent, *(rewritten(before, self.look) if before is not None else ()))
 
+    def unsent_by(self, publication: str | None) -> tuple[str, ...]:
+        """Returns why changes of its rows are not sent: never, the binlog has all."""
+        del publication
+        return ()
+
     def unpublished(self, publication: str | None) -> dict[str, str]:
         """Columns whose changes no event holds: none, the binlog has all."""
         del publication

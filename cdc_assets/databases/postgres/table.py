@@ -143,6 +143,10 @@ class PostgresTable:
         unsent = (SilentChange(SilentKind.UNLOGGED, why, is_standing=True) for why in standing)
         return (*unsent, *since)
 
+    def unsent_by(self, publication: str | None) -> tuple[str, ...]:
+        """Returns why changes of its rows are not sent, see `SourceTable.unsent_by`."""
+        return tuple(self._unsent(publication, was_published=True))
+
     def _unsent(self, publication: str | None, *, was_published: bool) -> Iterator[str]:
         """Yields why changes of its rows are not sent, for as long as it is like this."""
         mine = self._of(self.publications, publication)

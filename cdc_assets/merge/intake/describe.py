@@ -59,10 +59,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FirstSchema:
-    """A table's columns and key, and the layout of its records."""
+    """A table's columns and key, and the layout of its records.
+
+    Attributes:
+        schema: columns and key.
+        layout: of the records.
+        is_guessed: whether no record has shown the layout yet: it is the format's usual one.
+    """
 
     schema: TableSchema
     layout: Layout
+    is_guessed: bool = False
 
 
 class TypeSource:
@@ -111,7 +118,7 @@ class TypeSource:
             require_countable(self._source, entry, layout)
         named = apart(self._numbered(entry, schema), self._source.overrides(entry.table).renames)
         self.require_usable(entry, named)
-        return FirstSchema(sharded(entry, named), layout)
+        return FirstSchema(sharded(entry, named), layout, is_guessed=not samples.events)
 
     def _require_in_order(
         self, entry: TableEntry, samples: Sample, table: SourceTable | None

@@ -30,6 +30,7 @@ from cdc_assets.merge.plan.table_steps import (
     CreateNamespace,
     CreateSide,
     CreateTable,
+    RememberSource,
     RenameColumn,
     TableStep,
     WidenColumn,
@@ -58,6 +59,8 @@ _SPLIT: Final = "cdc-assets.key-changes-in-updates"
 _SCHEME: Final = "cdc-assets.positions"
 _KEY_FORM: Final = "cdc-assets.key-form"
 _DATABASE: Final = "cdc-assets.source-database"
+_GUESSED: Final = "cdc-assets.layout-guessed"
+"""Property of a table that was there before its first record: whether none has come since."""
 _DELETES: Final = "cdc-assets.deletes"
 _MERGE_ON_READ: Final = {
     "write.delete.mode": "merge-on-read",
@@ -119,13 +122,16 @@ class LakeTables:
             remedy = "leave its mode out, or leave the table out of merge_into"
             raise TerminalError(what, where=self._where, remedy=remedy)
         first = self._stored(state) if state else self._first()
+        shown = self._shown(first) if first.is_guessed and state else None
         if state and self._entry.shard and state.published is None:
             joining = self._types.first_schema(self._entry)
             has_own = self._types.has_schemas(self._entry, joining.layout)
             require_alike(first, joining, self._where, has_schemas=has_own)
         if state is None:
             self._fitted(first.schema)
-        steps = () if state else (CreateNamespace(), self._create(first))
+        steps: tuple[TableStep, ...] = () if state else (CreateNamespace(), self._create(first))
+        if shown is not None:
+            first, steps = shown, (RememberSource({**_of_layout(shown.layout), _GUESSED: ""}),)
         if self._mode is Mode.CHANGELOG:  # a key has many rows, and nothing is looked up
             return TablePlan(first, steps)
         if self._mode is Mode.HISTORY:  # a key has many rows
@@ -142,6 +148,26 @@ class LakeTables:
     def _first(self) -> FirstSchema:
         found = self._types.first_schema(self._entry)
         return replace(found, schema=with_marks(found.schema, self._salted))
+
+    def _shown(self, guessed: FirstSchema) -> FirstSchema | None:
+        """Returns the layout that the first records show; None as long as there are none.
+
+        Raises:
+            TerminalError: if the rows were read for records of another kind; as `first_schema`.
+        """
+        found = self._types.first_schema(self._entry)
+        if found.is_guessed:
+            return None
+        was, now = guessed.layout.scheme, found.layout.scheme
+        if was is not now or guessed.schema.key != found.schema.key:
+            what = (
+                f"the table was read from its source before its first record, for positions of "
+                f"{was} and the key {', '.join(guessed.schema.key)}; its records have positions of "
+                f"{now} and the key {', '.join(found.schema.key)}"
+            )
+            remedy = f"have it read again: cdc-assets reset --table {self._entry.table}"
+            raise TerminalError(what, where=self._where, remedy=remedy)
+        return replace(guessed, layout=found.layout, is_guessed=False)
 
     def _require_key(self, schema: TableSchema) -> None:
         if schema.key:
@@ -348,7 +374,8 @@ class LakeTables:
             )
             remedy = "give this table another target in the configuration (merge_into)"
             raise TerminalError(what, where=self._where, remedy=remedy)
-        return FirstSchema(stored, layout_of(said))
+        is_guessed = said.get(_GUESSED) == "true"
+        return FirstSchema(stored, layout_of(said), is_guessed=is_guessed)
 
     @property
     def withheld(self) -> frozenset[str]:
@@ -393,15 +420,23 @@ class LakeTables:
             **(_UNSORTED if self._entry.shard else told),
             **(_UNSORTED if self._mode is Mode.HISTORY else {}),
             SCHEMA: to_json(first.schema),
-            _DIALECT: first.layout.dialect,
-            _KEYED: str(first.layout.keyed).lower(),
-            _SPLIT: str(first.layout.split_keys).lower(),
-            _SCHEME: first.layout.scheme.value,
-            _KEY_FORM: first.layout.key_form.value,
-            **({_DATABASE: first.layout.database} if first.layout.database else {}),
+            **_of_layout(first.layout),
+            **({_GUESSED: "true"} if first.is_guessed else {}),
             _DELETES: self._deletes,
             **({} if self._mode is Mode.MIRROR else {MODE: self._mode.value}),
         }
+
+
+def _of_layout(layout: Layout) -> dict[str, str]:
+    """Returns the properties that `layout_of` reads."""
+    return {
+        _DIALECT: layout.dialect,
+        _KEYED: str(layout.keyed).lower(),
+        _SPLIT: str(layout.split_keys).lower(),
+        _SCHEME: layout.scheme.value,
+        _KEY_FORM: layout.key_form.value,
+        **({_DATABASE: layout.database} if layout.database else {}),
+    }
 
 
 def layout_of(said: Mapping[str, str]) -> Layout:

@@ -55,7 +55,7 @@ class DescribeColumns:
 
 @dataclass(frozen=True, slots=True)
 class RememberSource:
-    """Properties that describe the source's table as it was last seen."""
+    """Properties that describe the source's table, or its records, as they were last seen."""
 
     properties: Mapping[str, str]
 

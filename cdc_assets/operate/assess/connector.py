@@ -7,7 +7,6 @@ nothing tells what it does with NULL.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,7 +15,7 @@ from typing import Final, Literal
 from cdc_assets.changes.json_text import read_json
 from cdc_assets.config.connector import ConnectorConfig
 from cdc_assets.formats.wire_id import Framed, Side, read_frame
-from cdc_assets.log.connect import prefix_of
+from cdc_assets.log.connect import is_named, prefix_of
 from cdc_assets.log.values import RawRecord
 from cdc_assets.operate.assess.finding import Subject
 
@@ -36,7 +35,6 @@ MODES: Final = (
     "decimal.handling.mode", "time.precision.mode", "bigint.unsigned.handling.mode",
     "binary.handling.mode", "interval.handling.mode", "include.unknown.datatypes",
 )  # fmt: skip
-_COMMA: Final = re.compile(r"(?<!\\),")
 NAME_CONVERTER: Final = (
     "name the converters in the connector's configuration, with "
     "value.converter.replace.null.with.default=false, for keys too"
@@ -107,9 +105,9 @@ class Connector:
         (https://debezium.io/documentation/reference/stable/connectors/postgresql.html).
         """
         if excluded := self.get("column.exclude.list"):
-            return _is_named(column, excluded) is True
+            return is_named(column, excluded) is True
         included = self.get("column.include.list")
-        return bool(included) and _is_named(column, included) is False
+        return bool(included) and is_named(column, included) is False
 
     @property
     def names_converter(self) -> bool:
@@ -158,6 +156,7 @@ class ExpectedConnector:
         connector: the configured modes.
         has_database: whether a catalog provides types.
         takes_cuts: whether the source has ``consistent``.
+        reads_first: whether first rows come from the database, and not from the log.
     """
 
     at: Subject
@@ -165,6 +164,7 @@ class ExpectedConnector:
     connector: ConnectorConfig
     has_database: bool
     takes_cuts: bool = False
+    reads_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,16 +173,6 @@ class ConnectorCase:
 
     connector: Connector
     expected: ExpectedConnector
-
-
-def _is_named(name: str, patterns: str) -> bool | None:
-    """Returns whether a list of regular expressions has a name; None if Python cannot read it."""
-    texts = [one.strip().replace(r"\,", ",") for one in _COMMA.split(patterns)]
-    try:
-        each = [re.compile(text, re.IGNORECASE) for text in texts]
-    except re.error:  # they are Java's
-        return None
-    return any(one.fullmatch(name) for one in each)
 
 
 def configured_as(connector: Connector, said: ConnectorConfig) -> ConnectorConfig:

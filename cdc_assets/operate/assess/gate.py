@@ -72,7 +72,10 @@ def _findings(services: Services, entry: TableEntry, unsearched: list[str]) -> I
         yield from judge_topic(of_table, known.topic(entry, log, None))
     connectors = _unless_away(lambda: known.connectors)
     source, database = known.source, known.source.database
-    expected = ExpectedConnector(of_source, source.format, source.connector, database is not None)
+    expected = ExpectedConnector(
+        of_source, source.format, source.connector, source.database is not None,
+        reads_first=source.initial == "read",
+    )  # fmt: skip
     for connector in connectors.found if connectors else ():
         yield from judge_connector(connector, expected)
     if database is None:

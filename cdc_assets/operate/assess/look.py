@@ -236,8 +236,10 @@ def _connectors(look: _AssessRun, at: Subject, known: SourceFacts) -> Connectors
         look.findings.append(away("connect", at, error))
         asked = SourceAccess(known.is_debezium, "", has_connector=True, has_database=has_database)
     look.add(judge_asked(at, asked))
-    has_database, takes_cuts = source.database is not None, source.consistent is not None
-    expected = ExpectedConnector(at, source.format, source.connector, has_database, takes_cuts)
+    expected = ExpectedConnector(
+        at, source.format, source.connector, source.database is not None,
+        takes_cuts=source.consistent is not None, reads_first=source.initial == "read",
+    )  # fmt: skip
     for connector in found.found if found else ():
         look.add(judge_connector(connector, expected))
     return found

@@ -36,6 +36,8 @@ class Lossy:
         of: the kinds of connectors that have the setting; None among them stands for any other.
         stops: whether rows are wrong, or missing, unnoticed: the verdict is NO.
         unless: another setting and its value, with which nothing is lost.
+        of_first_rows: whether it concerns first rows alone, which `initial: read` does not take
+            from the log.
     """
 
     name: str
@@ -47,12 +49,14 @@ class Lossy:
     of: frozenset[Kind | None] = _ANY
     stops: bool = False
     unless: tuple[str, str] | None = None
+    of_first_rows: bool = False
 
     def check(self, facts: ConnectorCase) -> str:
         """Returns the problem of a connector that loses something by its setting."""
         connector = facts.connector
         value = connector.get(self.setting, self.usual).strip().lower()
-        if connector.kind not in self.of or not self.loses(value):
+        is_apart = self.of_first_rows and facts.expected.reads_first
+        if is_apart or connector.kind not in self.of or not self.loses(value):
             return ""
         if self.unless is not None:
             name, harmless = self.unless
@@ -142,7 +146,8 @@ LOSSY: Final = (
         "snapshot_mode", "snapshot.mode", "initial",
         _is("never", "no_data", "schema_only", "recovery"),
         "rows from before the connector's start arrive only once they change",
-        "set snapshot.mode=initial, or ask for an incremental snapshot of each table",
+        "set snapshot.mode=initial, or initial: read here, or ask for an incremental snapshot of "
+        "each table", of_first_rows=True,
     ),
     Lossy(
         "decimals_as_double", "decimal.handling.mode", "precise", _is("double"), _DIGITS,

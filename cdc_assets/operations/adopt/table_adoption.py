@@ -55,7 +55,8 @@ from cdc_assets.merge.verifying.pace import Pace
 from cdc_assets.merge.verifying.putting import Lakes
 from cdc_assets.operations.adopt.comparing import Part, TableComparison
 from cdc_assets.operations.adopt.existing import AdoptionStanding, ExistingTable, require_fitting
-from cdc_assets.operations.rebuild.shadow_table import first_publish, publish_read
+from cdc_assets.operations.rebuild.beginning import first_publish
+from cdc_assets.operations.rebuild.shadow_table import publish_read
 from cdc_assets.operations.resnapshot.comparing import KeyState
 from cdc_assets.operations.session import TableSession
 
@@ -110,7 +111,8 @@ class TableAdoption:
         spark, catalog = self._lakes.spark(), self._lakes.catalog
         execute_steps(spark, catalog, self._entry, [CreateNamespace()])
         try:
-            self._session.lake.rename(standing.name, target)
+            otherwise = f"choose a target of this name in the configuration: {standing.name}"
+            self._session.lake.rename(standing.name, target, otherwise)
         except UnreachableError:
             if self._existing.standing().name != target:
                 raise

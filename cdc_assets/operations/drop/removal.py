@@ -146,6 +146,8 @@ def require_beginning(services: Services, entry: TableEntry) -> None:
     Raises:
         TerminalError: if some of the log is gone, or is in another topic.
     """
+    if services.config.source(entry.table.source).reads_first(entry.table):
+        return  # its rows are read from its source again
     where = f"table={entry.table} topic={entry.topic}"
     remedy = services.config.source(entry.table.source).built_anew_by(entry.table)
     if entry.renamed is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 from cdc_assets.changes.mode import Mode
@@ -21,10 +21,11 @@ from cdc_assets.formats.signalling import signalling_of
 from cdc_assets.lake import TableState
 from cdc_assets.lake.shadow_progress import ShadowProgress
 from cdc_assets.merge.intake.describe import FirstSchema
+from cdc_assets.merge.intake.source_facts import SourceAnswers
 from cdc_assets.merge.intake.unlogged_changes import look_at
 from cdc_assets.merge.verifying.pace import Pace
 from cdc_assets.merge.verifying.verification import Verification
-from cdc_assets.operations.rebuild.shadow_table import ShadowTable
+from cdc_assets.operations.rebuild.shadow_table import BegunRead, ShadowTable
 from cdc_assets.operations.rebuild.table_rebuild import TableRebuild
 from cdc_assets.operations.rebuild.tables import RebuildStanding
 from cdc_assets.operations.resnapshot.connector_snapshot import SnapshotRequest
@@ -89,7 +90,16 @@ class ShadowFromSource:
         return f"reads about {rows:,} rows from the source, in {waves} waves{continues}"
 
     def read(self, standing: RebuildStanding) -> ShadowProgress:
+        """Carries steps 1 to 4 out; as `waves`."""
+        *_, last = self.waves(standing)
+        return last
+
+    def waves(self, standing: RebuildStanding) -> Iterator[ShadowProgress]:
         """Carries steps 1 to 4 out, from the place on at which an earlier try ended.
+
+        Yields:
+            The progress after each publish, and once more in the end. The caller may leave off
+            at any of them.
 
         Raises:
             TransientError: if a transaction or a delivery that is awaited did not come.
@@ -99,17 +109,18 @@ class ShadowFromSource:
         self._require_possible(standing)
         shadow = self._table(standing)
         if shadow.begun is None:
-            look = look_at(self._source, self._entry)
-            shadow.begin(standing.old, self._columns_of_source, look)
+            self._begin(shadow, standing.old)
         with self._opened(shadow.first) as source:
             if not shadow.progress.is_read:
+                self._require_same_columns(shadow, source)
                 waits = self._verification.waits
                 self._require(waits.settled(self._entry, source, shadow.known_position))  # 2
-                self._waves(shadow, source)  # 3
+                for _ in self._waves(shadow, source):  # 3
+                    yield shadow.progress
             if shadow.progress.until is None:
                 self._note(shadow, source, standing.old)  # 4
         self._rebuild.continue_with(shadow.state)
-        return shadow.progress
+        yield shadow.progress
 
     def settled(self, standing: RebuildStanding, before: int) -> int:
         """Settles doubts by comparing the shadow table with its source; returns their number.
@@ -134,7 +145,45 @@ class ShadowFromSource:
 
     # ── steps ────────────────────────────────────────────────────────────────────────────
 
-    def _waves(self, shadow: ShadowTable, source: SourceRows) -> None:
+    def _begin(self, shadow: ShadowTable, old: TableState) -> None:
+        look = look_at(self._source, self._entry)
+        with self._opened(shadow.first) as source:
+            if old.snapshot_id is None:
+                self._require_streaming(source)
+            names = tuple(each.name for each in source.comparison.columns)
+            begun = BegunRead(look, names, source.estimate())
+        shadow.begin(old, self._columns_of_source, begun)
+
+    def _require_streaming(self, source: SourceRows) -> None:
+        """Requires that the connector sends all changes from before the first row is read on.
+
+        Once it has delivered a place of the log, it has begun before any row is read. Of a table
+        that is replicated already, that is known.
+
+        Raises:
+            TransientError: if it has not delivered the log's present end after a while.
+        """
+        self._require(self._verification.waits.delivered(self._entry, source, source.place()))
+
+    def _require_same_columns(self, shadow: ShadowTable, source: SourceRows) -> None:
+        """Requires that the source still has the columns with which reading began, or dropped them.
+
+        Values of a renamed column would be missing in the rows that are read from now on.
+
+        Raises:
+            TerminalError: if a column is gone that may have another name now.
+        """
+        now = {each.name for each in source.comparison.columns}
+        gone = [name for name in shadow.columns_read if name not in now]
+        facts = (SourceAnswers(self._source).facts(self._entry) or {}) if gone else {}
+        there, schema = {each.number for each in facts.values()}, shadow.first.schema
+        numbers = {name: schema.column(name).identity.number for name in gone}
+        lost = [name for name, number in numbers.items() if not number or number in there]
+        if lost:
+            what = f"the source has no {', '.join(lost)} any more: renamed while it was read?"
+            raise TerminalError(what, where=self._where, remedy=self._tables.begin_again)
+
+    def _waves(self, shadow: ShadowTable, source: SourceRows) -> Iterator[None]:
         said, spark = self._source.resnapshot, self._tables.spark
         pace, reading = Pace(said.rows_per_second), source.reading()
         while not shadow.progress.is_read:
@@ -146,9 +195,11 @@ class ShadowFromSource:
                 found = read(spark(), wave, self._where)
             within = Range(shadow.progress.next, wave.end)
             require_sound(found, source.comparison, [within], self._where)
-            rows = shadow.put(found, source.comparison, wave.end)
+            since = partial(_since, pace, began)
+            rows = shadow.put(found, source.comparison, wave.end, since)
             done = shadow.progress
             self._say(f"wave {done.waves}: {done.rows:,} rows read")
+            yield
             if not done.is_read:
                 pace.rest(rows, began)
 
@@ -230,6 +281,10 @@ class ShadowFromSource:
     def _require(self, why: str) -> None:
         if why:
             raise TransientError(why, where=self._where, remedy=_AGAIN)
+
+
+def _since(pace: Pace, began: float) -> float:
+    return pace.clock() - began
 
 
 class ShadowFromSignal:

@@ -7,10 +7,10 @@ continues from there; of two at once one conflicts.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from datetime import timedelta
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Final
 
@@ -21,39 +21,31 @@ from pyspark.sql.types import StructField
 
 from cdc_assets.changes.names import HELPERS, Shard
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.changes.position import encode
 from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.databases.statements import DIGEST, TOLD
 from cdc_assets.errors import ConflictError, TerminalError
-from cdc_assets.formats.layout import Layout
 from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.at_source import AtSource
-from cdc_assets.lake.carried import Carried, SideMark
+from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.columns import columns_of
 from cdc_assets.lake.shadow_progress import ShadowProgress
-from cdc_assets.log.values import TopicIdentity, Watermarks
+from cdc_assets.lake.side import side_of
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.intake.describe import FirstSchema
-from cdc_assets.merge.intake.layouts import execute_steps, layout_of
-from cdc_assets.merge.intake.planning import Planner
+from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.plan.table_steps import created_with
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.verifying.canonical import digest, of_told
 from cdc_assets.merge.verifying.putting import Lakes
+from cdc_assets.operations.rebuild.beginning import first_publish
 from cdc_assets.operations.rebuild.tables import ID, READ_FROM_SOURCE, RebuildTables
-from cdc_assets.operations.session import TableSession
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.comparing import Comparison, Key
 from cdc_assets.schema.silent import CatalogLook
 from cdc_assets.schema.types import TableSchema
-
-_RECENT: Final = timedelta(hours=1)
-"""The age of a shadow table's beginning where nothing else tells: a connector may send its last
-changes again, and the log must still hold the changes after the beginning once all rows are
-read."""
 
 HELD: Final = f"{HELPERS}held"
 """Column: whether the shadow table's types can hold all of a row's values."""
@@ -63,6 +55,21 @@ _WAS: Final = f"{HELPERS}was"
 
 ColumnsOfSource = Callable[[TableSchema], frozenset[str]]
 """Returns those of some columns that the source has."""
+
+
+@dataclass(frozen=True, slots=True)
+class BegunRead:
+    """The source's table when reading begins.
+
+    Attributes:
+        look: at the catalog; None if the source has none.
+        columns: names of the columns that are read.
+        about: an estimate of the number of rows.
+    """
+
+    look: CatalogLook | None
+    columns: tuple[str, ...]
+    about: int
 
 
 class ShadowTable:
@@ -113,6 +120,12 @@ class ShadowTable:
         return self._state
 
     @property
+    def columns_read(self) -> tuple[str, ...]:
+        """Names of the columns with which reading began; none if an older version has begun."""
+        said = json.loads(self.state.properties.get(READ_FROM_SOURCE, "[]"))
+        return tuple(said) if isinstance(said, list) else ()
+
+    @property
     def known_position(self) -> str:
         """The highest position that the lake table has applied; empty if that is unknown."""
         carried = self._published().carried
@@ -120,19 +133,19 @@ class ShadowTable:
 
     # ── publishes ────────────────────────────────────────────────────────────────────────
 
-    def begin(self, old: TableState, at_source: ColumnsOfSource, look: CatalogLook | None) -> None:
+    def begin(self, old: TableState, at_source: ColumnsOfSource, read: BegunRead) -> None:
         """Makes the shadow table, if there is none, and publishes its beginning.
 
         Args:
-            old: the lake table, as it was looked at.
+            old: the lake table, as it was looked at; see `TableState.absent` if there is none.
             at_source: returns the columns that the source has.
-            look: at the catalog, before anything is read.
+            read: the source before anything is read.
 
         Raises:
             ConflictError: if another process was faster.
         """
         of, tables = self._lakes, self._lakes.planner.tables(self._entry)
-        place = {READ_FROM_SOURCE: "true", ID: str(uuid.uuid4())}
+        place = {READ_FROM_SOURCE: json.dumps(read.columns), ID: str(uuid.uuid4())}
         steps = created_with(tables.plan(self._state).steps, place)
         execute_steps(of.spark(), of.catalog, self._entry, steps)
         state = self._state = self._look()
@@ -146,16 +159,20 @@ class ShadowTable:
         else:
             execute_steps(of.spark(), of.catalog, self._entry, tables.layout(schema, state).steps)
         begun = first_publish(of.planner, self._entry, old, self.first, self._session)
-        self._remember(old, look, goes_on=bool(begun.carried.applied))
-        self._publish(begun, begun.carried.beside or ShadowProgress(), None)
+        self._remember(old, read.look, goes_on=bool(begun.carried.applied))
+        progress = begun.carried.beside or ShadowProgress()
+        self._publish(begun, replace(progress, about=read.about), None)
 
-    def put(self, found: DataFrame, comparison: Comparison, end: Key | None) -> int:
+    def put(
+        self, found: DataFrame, comparison: Comparison, end: Key | None, since: Callable[[], float]
+    ) -> int:
         """Publishes the rows of a wave, and the next wave's beginning; returns their number.
 
         Args:
             found: the rows that were read, pinned.
             comparison: their columns.
             end: the key that the next wave begins with; None after the last one.
+            since: returns the seconds since the wave was begun.
 
         Raises:
             TerminalError: if the lake cannot hold a value of them.
@@ -171,7 +188,7 @@ class ShadowTable:
             names = frozenset(each.name for each in comparison.columns)
             values = (_value(e, names, position, self._entry.shard) for e in table.schema)
             rows = made.select(*values)
-            self._publish(before, self.progress.after(counted[0], end), rows)
+            self._publish(before, self.progress.after(counted[0], end, since()), rows)
         return int(counted[0])
 
     def note(self, until: OffsetVector, old: TableState | None) -> int:
@@ -199,6 +216,20 @@ class ShadowTable:
         self._publish(before, replace(self.progress, until=until), rows)
         return int(count)
 
+    def finish(self) -> None:
+        """Publishes that the table is whole: from now on it is merged like any other table.
+
+        Raises:
+            ConflictError: if another process came first.
+        """
+        before = self._published()
+        mark = before.carried.side or SideMark()
+        side = SideMark(mark.snapshot, str(side_of(self._entry.stem, mark)))
+        counts = {"records": 0, "quarantined": before.counts.get("quarantined", 0)}
+        carried = replace(before.carried, side=side)
+        whole = replace(before, start=before.offsets, counts=counts, carried=carried)
+        self._publish(whole, None, None)
+
     def _kept(self, old: TableState, snapshot: int, position: bytes) -> DataFrame:
         spark, catalog = self._lakes.spark(), self._lakes.catalog
         with translated("find the rows that are kept", self._where):
@@ -216,7 +247,9 @@ class ShadowTable:
             remedy = "give the columns wider types (tables.<schema.table>.columns)"
             raise TerminalError(what, where=self._where, remedy=remedy)
 
-    def _publish(self, before: Published, progress: ShadowProgress, rows: DataFrame | None) -> None:
+    def _publish(
+        self, before: Published, progress: ShadowProgress | None, rows: DataFrame | None
+    ) -> None:
         of, state = self._lakes, self._state
         if state is None:
             raise self._moved()
@@ -376,121 +409,3 @@ def publish_read(
             rows = spark.table(sql.table(lakes.catalog, entry.target)).limit(0)
         branch.write(rows, published.to_properties())
     branch.publish()
-
-
-# ── the beginning ────────────────────────────────────────────────────────────────────────────
-
-
-def first_publish(
-    planner: Planner, entry: TableEntry, old: TableState, first: FirstSchema, session: TableSession
-) -> Published:
-    """Returns the record of the first publish of a table that is read from its source.
-
-    Args:
-        planner: knows the topic.
-        entry: the table that is read.
-        old: the lake table, looked at before anything is read.
-        first: the columns and the layout of the table that is read.
-        session: the means.
-    """
-    identity, marks = planner.identity(entry), planner.marks(entry)
-    recent = planner.offsets_at(entry, session.clock() - _RECENT)
-    offsets, carried = beginning_of(
-        old, first.layout, identity, marks, marks.begin.merged_max(recent)
-    )
-    existing = (each.existing for each in first.schema.columns)
-    set_aside = old.published.counts.get("quarantined", 0) if old.published else 0
-    return Published(
-        offsets=offsets,
-        start=offsets,
-        topic=entry.topic,
-        topic_id=identity.topic_id,
-        cluster_id=identity.cluster_id,
-        attempt=str(uuid.uuid4()),
-        run=session.host.run_id,
-        kind=PublishKind.READ,
-        published_at=session.clock(),
-        carried=replace(carried, filled=tuple(each.id for each in existing if each)),
-        counts={"records": 0, "quarantined": set_aside},
-        shard=entry.shard_value,
-    )
-
-
-def beginning_of(
-    old: TableState,
-    layout: Layout,
-    identity: TopicIdentity,
-    marks: Watermarks,
-    otherwise: OffsetVector,
-) -> tuple[OffsetVector, Carried]:
-    """Returns the offsets at which a shadow table begins that is read, and its carried state.
-
-    Usually these are the lake table's offsets: all that it has merged is in the rows that will be
-    read, and the highest position that it has applied is the position of these rows. Its offsets
-    may have no meaning any more: the log lost the next ones, the topic is another one, positions
-    are made otherwise, or the lake table lost its offsets. Then any offsets up to the log's present
-    end serve: all changes before them are in the rows that will be read, and later ones are merged
-    over rows that stand below every change.
-
-    Args:
-        old: the lake table, looked at before anything is read.
-        layout: the layout of the shadow table.
-        identity: the topic.
-        marks: the topic's bounds.
-        otherwise: the offsets if the lake table's have no meaning: not behind the end.
-    """
-    partitions, side = len(marks.end.offsets), SideMark()
-    published = old.published
-    position = _highest(published) if published else ""
-    is_alike = layout_of(old.properties).scheme is layout.scheme
-    if published and position and is_alike and _is_held(published, identity, marks):
-        carried = Carried(
-            applied=dict.fromkeys(marks.end.as_dict(), position),
-            partitions=published.carried.partitions,
-            partitions_seen=published.carried.partitions_seen,
-            snapshot_starts=published.carried.snapshot_starts,
-            max_truncate=published.carried.max_truncate,
-            numbering=published.carried.numbering,
-            side=side,
-            read_at=position,
-            read_from=published.offsets,
-            own_from=_own_beginning(published, identity),
-            beside=ShadowProgress(),
-        )
-        return published.offsets, carried
-    lowest = encode((0,) * layout.scheme.numbers).hex().upper()
-    carried = Carried(
-        partitions=partitions,
-        partitions_seen=partitions,
-        # As with any first publish: a partition without an entry was added later.
-        snapshot_starts=dict.fromkeys(range(partitions), ()),
-        side=side,
-        read_at=lowest,
-        read_from=otherwise,
-        own_from=_own_beginning(published, identity) if published else None,
-        # What one partition has before it may be newer than a truncate that another one has behind.
-        beside=ShadowProgress(doubts=int(partitions > 1)),
-    )
-    return otherwise, carried
-
-
-def _own_beginning(published: Published, identity: TopicIdentity) -> OffsetVector | None:
-    """Returns the lake table's beginning in the topic; None if it has all of the topic."""
-    is_same = (published.cluster_id, published.topic_id) == (identity.cluster_id, identity.topic_id)
-    return published.carried.own_beginning if is_same else None
-
-
-def _highest(published: Published) -> str:
-    said = published.carried
-    return max([*said.applied.values(), said.max_tombstone, said.max_truncate, said.read_at])
-
-
-def _is_held(published: Published, identity: TopicIdentity, marks: Watermarks) -> bool:
-    """Returns whether the log still holds everything from the offsets of a publish on."""
-    if (published.cluster_id, published.topic_id) != (identity.cluster_id, identity.topic_id):
-        return False
-    begin, end = marks.begin.as_dict(), marks.end.as_dict()
-    offsets = published.offsets
-    return all(at <= offsets.get(p) for p, at in begin.items()) and all(
-        at <= end.get(p, 0) for p, at in offsets
-    )

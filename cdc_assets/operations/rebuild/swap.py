@@ -79,7 +79,7 @@ def swap(tables: RebuildTables, standing: RebuildStanding, begun: str | None, se
     tables.require_own_topic(old, new)
     if new.published is None or _is_ahead(old.published, new.published):
         return False
-    if not _is_settled(new.published, settled):
+    if not is_settled(new.published, settled):
         return False
     published = _published(tables, old, new, new.published)
     rows = _rows_of(tables, new)
@@ -133,7 +133,7 @@ def _is_ahead(old: Published | None, new: Published) -> bool:
     return same and bool(new.offsets.ranges_to(old.offsets))
 
 
-def _is_settled(new: Published, doubts: int) -> bool:
+def is_settled(new: Published, doubts: int) -> bool:
     """Returns whether a shadow table read from its source has come up to one state of it."""
     progress = new.carried.beside
     if progress is None:

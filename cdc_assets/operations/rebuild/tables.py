@@ -34,7 +34,7 @@ SIGNAL: Final = "cdc-assets.rebuild-signal"
 """Property of the shadow table: the note on the signal for its snapshot, or empty."""
 
 READ_FROM_SOURCE: Final = "cdc-assets.rebuild-reads"
-"""Property of the shadow table: its rows are read from the source."""
+"""Property of the shadow table: the columns that are read from the source, as a list of JSON."""
 
 ID: Final = "cdc-assets.rebuild-id"
 """Property of the shadow table: distinguishes it from another one that was made in its place."""
@@ -217,6 +217,14 @@ class RebuildTables:
         return shadow
 
     # ── errors of several steps ──────────────────────────────────────────────────────────
+
+    @property
+    def begin_again(self) -> str:
+        """The remedy for a shadow table that cannot be completed."""
+        table = self.entry.table
+        if self.state() is None:
+            return f"have it read again: cdc-assets reset --table {table}"
+        return f"begin again, after: cdc-assets rebuild {table} --abandon"
 
     def moved(self) -> ConflictError:
         """Returns the error for a table that another process has changed."""

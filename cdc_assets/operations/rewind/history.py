@@ -192,6 +192,8 @@ class RewindConditions:
 
     def _other_table(self, to: Published, now: Published) -> str:
         identity = self.identity
+        if to.carried.beside is not None:
+            return "its rows were not read to the end from the source yet"
         if self.marks is None or identity is None:
             return "its topic does not exist any more"
         if to.topic != self.entry.topic:

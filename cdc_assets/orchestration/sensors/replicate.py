@@ -16,6 +16,7 @@ import dagster as dg
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.log.hours import hour_of
 from cdc_assets.log.rounds import in_rounds
 from cdc_assets.naming import some_of
 from cdc_assets.operate.discovery import as_registered, replicated
@@ -40,7 +41,7 @@ from cdc_assets.orchestration.keys import (
     table_key,
 )
 from cdc_assets.orchestration.liveness import Listener
-from cdc_assets.orchestration.planning import Due, RunPlan, Slots, is_due, plan_runs
+from cdc_assets.orchestration.planning import Due, RunPlan, Slots, is_due, one_run_reads, plan_runs
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
 from cdc_assets.orchestration.target import target_of
 from cdc_assets.registry import Registry, TableEntry
@@ -73,6 +74,7 @@ def replicate_sensor(
         busy = busy_tables(config, runs, entries)
         seen = survey(services, entries, ages=False).answered()
         due = [each for each in seen.tables if is_due(each, busy, seen.at)]
+        due = one_run_reads(due, seen.tables, busy)
         slots = free_slots(context.instance, runs)
         if due and slots.runs <= 0:
             ask_for_room(context.instance, runs)
@@ -176,10 +178,16 @@ def ask_for_room(instance: dg.DagsterInstance, unfinished: Sequence[dg.DagsterRu
 
 
 def with_hours(services: Services, due: Sequence[TableSurvey], seen: Survey) -> list[Due]:
-    """Finds for each due table the hour in which reading continues."""
-    positions = {each.table: (each.entry.topic, each.position) for each in due}
+    """Finds for each due table the hour in which reading continues.
+
+    A table whose first rows are yet to be read from its source has the present one: what its log
+    holds from before is in these rows.
+    """
+    unread = [Due(each.entry, hour_of(seen.at), 0) for each in due if each.reading is not None]
+    rest = [each for each in due if each.reading is None]
+    positions = {each.table: (each.entry.topic, each.position) for each in rest}
     hours = in_rounds(positions, lambda asked: hours_to_read(services.log, asked, seen.at))
-    return [Due(each.entry, hours[each.table], each.lag_changes or 0) for each in due]
+    return [*unread, *(Due(e.entry, hours[e.table], e.lag_changes or 0) for e in rest)]
 
 
 def run_request(config: ReplicationConfig, plan: RunPlan) -> dg.RunRequest:

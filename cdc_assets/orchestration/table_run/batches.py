@@ -7,7 +7,9 @@ leaves an old entry, which the table's next run updates.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
@@ -18,14 +20,23 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError, TransientError
-from cdc_assets.log.hours import HourWindow
+from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.hours import hours_to_read
 from cdc_assets.operate.services import Services
-from cdc_assets.operate.states import held_words
+from cdc_assets.operate.states import held_words, reading_words
 from cdc_assets.operate.survey import TableSurvey
 from cdc_assets.orchestration.cuts import cut_event
-from cdc_assets.orchestration.metadata import Lag, Metadata, batch_metadata, lag_metadata
+from cdc_assets.orchestration.keys import table_key
+from cdc_assets.orchestration.metadata import (
+    Lag,
+    Metadata,
+    batch_metadata,
+    lag_metadata,
+    materialization,
+    quiet_metadata,
+    reading_metadata,
+)
 from cdc_assets.orchestration.table_run.report import (
     Event,
     FailureRecord,
@@ -38,7 +49,9 @@ from cdc_assets.orchestration.table_run.step import Intention, TableStep
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
+    from cdc_assets.lake.shadow_progress import ShadowProgress
     from cdc_assets.merge import BatchResult
+    from cdc_assets.operations.session import TableSession
 
 
 # ── before the first batch ───────────────────────────────────────────────────────────────
@@ -56,10 +69,11 @@ class RenameOutcome(Enum):
 def begin(
     step: TableStep, record: FailureRecord
 ) -> Generator[Event, None, TableSurvey | RenameOutcome]:
-    """Surveys the table, follows a rename, and checks the table before its first batch.
+    """Surveys the table, follows a rename, checks the table before its first batch, and reads it.
 
     Returns:
-        The table; if it continues the rows of another one, how far that has come.
+        The table; if it continues the rows of another one, how far that has come. A table that is
+        to be read from its source, and is not read to its end in this turn, is not merged.
 
     Raises:
         TerminalError: if the rows of a first batch would be wrong unnoticed.
@@ -71,12 +85,15 @@ def begin(
         if outcome is not None:
             return outcome
     _require_assessed(step, before)
-    return before
+    if before.reading is None:
+        return before
+    yield from read_first(step)
+    return step.survey()
 
 
 def _require_assessed(step: TableStep, before: TableSurvey) -> None:
     """Refuses a first batch whose rows would be wrong unnoticed."""
-    if before.published is None and before.lag_changes:
+    if before.published is None and (before.lag_changes or before.reading is not None):
         from cdc_assets.operate.assess.gate import require_assessed
 
         for unsearched in require_assessed(step.services, step.entry):
@@ -166,6 +183,71 @@ def _require_free(services: Services, former: TableName, table: TableName) -> No
     if wanted.yields is not None:
         what = f"{whose}, where another writer is about to publish"
         raise TransientError(what, where=where, remedy="the next try continues")
+
+
+# ── the first rows ───────────────────────────────────────────────────────────────────────
+
+
+SHOWN_SECONDS: Final = 30.0
+"""The least time between two events about the progress of a read."""
+
+
+def read_first(step: TableStep) -> Iterator[Event]:
+    """Reads a new table's rows from its source, as far as the turn's time allows.
+
+    Events show how far the read has come; a materialization shows the whole table.
+
+    Raises:
+        CdcError: if the table cannot be read; rows that were read before stay.
+    """
+    from cdc_assets.operations.rebuild.first_read import FirstRead
+
+    session = _session(step)
+    shown = float("-inf")
+    with session, closing(FirstRead(session).steps()) as steps:
+        for progress in steps:
+            if time.monotonic() - shown >= SHOWN_SECONDS:
+                shown = time.monotonic()
+                yield _reading_event(step, progress)
+            is_over = step.scheduler.stays and step.seconds_left <= 0
+            if is_over or step.scheduler.is_stopped or step.directives.ends_turn:
+                yield _reading_event(step, progress)
+                return
+    after = step.survey()
+    if after.state is not None:
+        yield _whole_event(step, after)
+
+
+def _session(step: TableStep) -> TableSession:
+    from cdc_assets.operations.session import Host, TableSession
+
+    host = Host(step.context.run.run_id, step.slot.session)
+    log = step.context.log
+
+    def say(words: str) -> None:
+        log.info(f"{step.entry.table}: {words}")
+
+    return TableSession(step.services, [step.entry], host, say)
+
+
+def _reading_event(step: TableStep, progress: ShadowProgress) -> dg.AssetObservation:
+    return dg.AssetObservation(
+        table_key(step.config, step.entry),
+        description=reading_words(progress),
+        metadata=reading_metadata(progress),
+    )
+
+
+def _whole_event(step: TableStep, after: TableSurvey) -> dg.AssetMaterialization:
+    """Returns the materialization of a table that was read from its source."""
+    snapshot = after.state.snapshot_id if after.state else None
+    rows = after.state.total_records if after.state else None
+    metadata = {
+        **quiet_metadata(after.committed, lag_of(step, step.entry.topic, after.committed)),
+        **({"dagster/row_count": rows} if rows is not None else {}),
+    }
+    hour = hour_of(step.services.clock())
+    return materialization(table_key(step.config, step.entry), hour.key, metadata, snapshot)
 
 
 # ── the next batches ─────────────────────────────────────────────────────────────────────

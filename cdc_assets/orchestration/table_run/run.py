@@ -172,7 +172,7 @@ class OneTurn:
         """
         intention = self.step.intention
         before = yield from begin(self.step, self.record)
-        if isinstance(before, RenameOutcome):
+        if isinstance(before, RenameOutcome) or before.reading is not None:
             yield quiet_result(self.step, self.checks)
             return
         if intention is Intention.REPLAY:
@@ -226,11 +226,16 @@ class WithheldLast:
 
 @dataclass(frozen=True, slots=True)
 class TableProgress:
-    """A table's state after its last turn."""
+    """A table's state after its last turn.
+
+    ``has_topic``: whether its topic is there; not before the first change of a table that was read
+    from its source.
+    """
 
     committed: OffsetVector
     snapshot: int | None
     slo: SloWindow = field(default_factory=SloWindow)
+    has_topic: bool = True
 
 
 @dataclass
@@ -245,6 +250,8 @@ class TurnByTurn:
         progress: the table after its last turn; None before the first.
         unread: changes that were unread when its topic was looked at last; None before it was
             looked at after the last turn.
+        is_read: whether its first rows are there; if not, reading them continues with the next
+            turn.
     """
 
     step: TableStep
@@ -253,6 +260,7 @@ class TurnByTurn:
     checks: StepChecks
     progress: TableProgress | None = None
     unread: int | None = None
+    is_read: bool = True
 
     def catch_up(self, ends: Ends) -> Generator[Event, None, bool]:
         """Does one turn.
@@ -281,10 +289,17 @@ class TurnByTurn:
                 case RenameOutcome.WAITS:  # what it waits for concerns this table alone
                     yield from self.checks.once()
                     return False
+                case TableSurvey(reading=reading) if reading is not None:
+                    self.is_read = False
+                    yield from record.settle()
+                    yield from self.checks.once()
+                    return False
                 case TableSurvey(state=state, marks=marks, position=position, published=published):
+                    self.is_read = True
                     slo = published.slo if published else SloWindow()
                     snapshot = state.snapshot_id if state else None
-                    self.progress = TableProgress(position, snapshot, slo)
+                    has_topic = published is None or bool(published.topic_id)
+                    self.progress = TableProgress(position, snapshot, slo, has_topic)
                     until = marks.end if marks else None
         for batch in self.drain.batches(until and step.readings.end(step.entry, until)):
             event = batch_event(step, batch)
@@ -306,8 +321,10 @@ class TurnByTurn:
         pace = pace_after(step.config, step.entry.table, progress.slo, step.services.clock())
 
         def due_in(ends: Ends, idle_seconds: float) -> float | None:
-            is_gone = topic not in ends
-            behind = () if is_gone else progress.committed.ranges_to(ends[topic])
+            if not self.is_read:
+                return 0.0
+            is_gone = topic not in ends and progress.has_topic
+            behind = progress.committed.ranges_to(ends.get(topic, OffsetVector()))
             self.unread = 1 if is_gone else total_length(behind)
             if hold is not None:
                 has_moved = hold.has_moved(ends) or step.services.clock() >= hold.stops_at

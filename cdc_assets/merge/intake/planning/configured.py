@@ -36,6 +36,10 @@ class Configured:
         """Returns the mode of a table."""
         return self.source(entry).mode_of(entry.table)
 
+    def reads_first(self, entry: TableEntry) -> bool:
+        """Returns whether a new table's first rows are read from its database."""
+        return self.source(entry).reads_first(entry.table)
+
     def anew(self, entry: TableEntry) -> str:
         """Returns how a table can be built without what its log has lost, in words."""
         return self.source(entry).built_anew_by(entry.table)

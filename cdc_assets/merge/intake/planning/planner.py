@@ -16,7 +16,7 @@ from typing import Final
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import ConflictError, TerminalError
+from cdc_assets.errors import ConflictError, TerminalError, TransientError
 from cdc_assets.formats.format import Format
 from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.carried import LastRecords
@@ -40,7 +40,7 @@ from cdc_assets.merge.intake.planning.continuity import (
 from cdc_assets.merge.intake.planning.cuts import Cut, Cuts, Extent
 from cdc_assets.merge.intake.planning.pending import Offsets, Pending
 from cdc_assets.merge.intake.planning.plans import Plans, Replays
-from cdc_assets.merge.intake.planning.topics import TopicNow, Topics, begin_of
+from cdc_assets.merge.intake.planning.topics import TopicNow, Topics, begin_of, continued
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.result import Waiting
 from cdc_assets.registry import TableEntry
@@ -69,7 +69,7 @@ class Planner:
         self._lake = lake = connections.lake
         self._log = log = connections.log
         self._configured = Configured(config, lake, log)
-        self._topics = Topics(log)
+        self._topics = Topics(log, self._configured.reads_first)
         self._checks = Checks(self._configured, log)
         self._starts = Starts(self._configured, self._checks)
         self._cuts = Cuts(self._configured, log, clock)
@@ -116,10 +116,15 @@ class Planner:
                 where = f"table={entry.table} lake={entry.target}"
                 raise ConflictError(what, where=where, remedy="run the same command again")
             self._require_existing(state)
+        if state is None and self._configured.reads_first(entry):
+            what = "its rows are yet to be read from its source (initial: read)"
+            where, again = f"table={entry.table}", "cdc-assets replicate"
+            raise TransientError(what, where=where, remedy=f"have them read: {again}")
         require_read(entry, state)
         # Taken before the log's end, up to which the batch is planned.
         witnesses = self._witnesses.of(entry, self._log) if self._witnesses else ()
-        now = self._topics.now(entry)
+        now = self._topics.now(entry, was_there=_has_topic(state))
+        state = continued(state, now)
         start = self._starts.of(entry, state, now)
         unread, published = start.ranges_to(now.marks.end), state.published if state else None
         if self._boundaries is not None and published is not None:
@@ -157,7 +162,8 @@ class Planner:
             TransientError, LogReplacedError: if the log is not the one that they are of.
         """
         state = self._lake.state(entry.target, entry.shard_value)
-        now = self._topics.now(entry)
+        now = self._topics.now(entry, was_there=_has_topic(state))
+        state = continued(state, now)
         if state is None or state.published is None:
             what = "the table vanished while it was replayed"
             raise ConflictError(what, where=f"table={entry.table}", remedy="look who dropped it")
@@ -205,7 +211,7 @@ class Planner:
         Raises:
             LostRangeError, ConflictError: if it does not exist, or was just created.
         """
-        return self._topics.now(entry).identity
+        return self._topics.now(entry, was_there=False).identity
 
     def marks(self, entry: TableEntry) -> Watermarks:
         """Returns the log's watermarks.
@@ -226,6 +232,10 @@ class Planner:
             LogReplacedError: if it was recreated meanwhile.
         """
         self._topics.require_same(plan)
+
+
+def _has_topic(state: TableState | None) -> bool:
+    return bool(state and state.published and state.published.topic_id)
 
 
 _SKEW: Final = timedelta(hours=1)

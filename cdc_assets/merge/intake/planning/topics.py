@@ -5,7 +5,8 @@ Reads where a table begins in its topic, if that is not the log's beginning.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -32,25 +33,61 @@ class TopicNow:
     marks: Watermarks
 
 
+_NOTHING: Final = Watermarks(OffsetVector(), OffsetVector())
+"""The watermarks of a topic that does not exist yet."""
+
+
+def continued(state: TableState | None, now: TopicNow) -> TableState | None:
+    """Returns a table's state with the topic that has come since its newest publish.
+
+    All records of the topic are the table's, from the first one on.
+    """
+    published = state.published if state else None
+    if state is None or published is None or published.topic_id or not now.identity.topic_id:
+        return state
+    partitions = len(now.marks.end.offsets)
+    carried = replace(
+        published.carried,
+        partitions=partitions,
+        partitions_seen=partitions,
+        snapshot_starts=dict.fromkeys(range(partitions), ()),
+    )
+    named = replace(published, topic_id=now.identity.topic_id, carried=carried)
+    return replace(state, published=named)
+
+
 @dataclass(frozen=True, slots=True)
 class Topics:
     """The topics of tables.
 
+    A table whose first rows are read from its source may be there before its topic: its connector
+    makes that with the table's first change. Until then the topic counts as an empty one.
+
     Attributes:
         log: Kafka, asked by each call.
+        may_come: returns whether a table may be there before its topic.
     """
 
     log: KafkaLog
+    may_come: Callable[[TableEntry], bool]
 
-    def now(self, entry: TableEntry) -> TopicNow:
+    def now(self, entry: TableEntry, *, was_there: bool) -> TopicNow:
         """Returns the table's present topic.
+
+        Args:
+            entry: the table.
+            was_there: whether a publish of the table names the topic.
 
         Raises:
             LostRangeError: if it does not exist.
             ConflictError: if it was just created.
         """
         identity = self.log.identity([entry.topic]).get(entry.topic)
-        marks = self.marks(entry)
+        if identity is None and not was_there and self.may_come(entry):
+            return TopicNow(TopicIdentity(self.log.cluster_id(), ""), _NOTHING)
+        marks = self._marks(entry)
+        if marks is None:
+            raise _gone(entry)
         if identity is None:
             what = "the topic was created while it was looked at"
             raise ConflictError(what, where=f"topic={entry.topic}", remedy="it is looked at again")
@@ -62,10 +99,15 @@ class Topics:
         Raises:
             LostRangeError: if the topic does not exist.
         """
-        marks = self.log.settled_watermarks(entry.topic)
+        marks = self._marks(entry)
+        if marks is None and self.may_come(entry):
+            return _NOTHING
         if marks is None:
             raise _gone(entry)
         return marks
+
+    def _marks(self, entry: TableEntry) -> Watermarks | None:
+        return self.log.settled_watermarks(entry.topic)
 
     def offsets_at(self, entry: TableEntry, at: datetime) -> OffsetVector:
         """Returns the first offsets not older than a time; the log's end without such offsets.
@@ -74,6 +116,8 @@ class Topics:
             LostRangeError: if the topic does not exist.
         """
         found = self.log.offsets_at([entry.topic], [at]).get((entry.topic, at))
+        if found is None and self.may_come(entry):
+            return _NOTHING.end
         if found is None:
             raise _gone(entry)
         return found
@@ -95,6 +139,8 @@ class Topics:
         Raises:
             LogReplacedError: if the topic was recreated.
         """
+        if not plan.identity.topic_id:
+            return
         now = self.log.identity([plan.entry.topic]).get(plan.entry.topic)
         if now != plan.identity:
             what = "the topic was recreated while it was read"
