@@ -52,7 +52,12 @@ class FirstRead:
         self._session, self._entry, self._where = session, session.entry, session.where
         self._rebuild = TableRebuild(session)
         self._tables = self._rebuild.tables
-        self._source = ShadowFromSource(session, self._rebuild, session.say)
+        name = self._entry.table.qualified
+        otherwise = (
+            f"write initial: log for it (tables.{name}.initial), and have its connector take a "
+            "snapshot of the table"
+        )
+        self._source = ShadowFromSource(session, self._rebuild, session.say, otherwise)
 
     def steps(self) -> Generator[ShadowProgress, None, None]:
         """Carries the read out, from the place on at which an earlier try ended.

@@ -30,7 +30,7 @@ from cdc_assets.operations.rebuild.table_rebuild import TableRebuild
 from cdc_assets.operations.rebuild.tables import RebuildStanding
 from cdc_assets.operations.resnapshot.connector_snapshot import SnapshotRequest
 from cdc_assets.operations.resnapshot.notes import SignalNote
-from cdc_assets.operations.resnapshot.reading import read, require_key, require_sound
+from cdc_assets.operations.resnapshot.reading import BY_SNAPSHOT, read, require_key, require_sound
 from cdc_assets.operations.session import TableSession
 from cdc_assets.schema.types import TableSchema
 
@@ -67,12 +67,16 @@ class ShadowFromSource:
         session: the means, and the lake table.
         rebuild: the rebuild of the table.
         say: receives messages about progress.
+        otherwise: the remedy for a table that cannot be read; empty for those of a rebuild.
     """
 
-    def __init__(self, session: TableSession, rebuild: TableRebuild, say: Say) -> None:
+    def __init__(
+        self, session: TableSession, rebuild: TableRebuild, say: Say, otherwise: str = ""
+    ) -> None:
         self._session, self._entry, self._where = session, session.entry, session.where
         self._rebuild, self._tables, self._say = rebuild, rebuild.tables, say
         self._source = session.config.source(session.entry.table.source)
+        self._otherwise = otherwise
 
     def intention(self, standing: RebuildStanding) -> str:
         """Describes `read`, with an estimate of the number of rows; changes nothing.
@@ -267,14 +271,15 @@ class ShadowFromSource:
         if first.layout.scheme is Scheme.OFFSET and partitions > 1:
             what = "only offsets order its changes, and these say nothing across partitions"
             remedy = f"cdc-assets rebuild {self._entry.table} --from-snapshot"
-            raise ConfigError(what, where=self._where, remedy=remedy)
+            raise ConfigError(what, where=self._where, remedy=self._otherwise or remedy)
         with closing(self._verification.source(self._entry, first.schema)) as source:
-            require_key(source, self._where)
+            require_key(source, self._where, self._otherwise or BY_SNAPSHOT)
             unread = [e for e in source.comparison.left_out if e.is_at_source]
             if unread:
                 said = "; ".join(f"{each.name}: {each.why}" for each in unread)
                 what = f"columns of the source that are not read: {said}"
-                remedy = "rebuild it from its log, or exclude them (tables.<schema.table>.columns)"
+                remedy = self._otherwise or "rebuild it from its log"
+                remedy = f"{remedy}, or exclude them (tables.<schema.table>.columns)"
                 raise ConfigError(what, where=self._where, remedy=remedy)
             yield source
 

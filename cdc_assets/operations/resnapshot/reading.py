@@ -19,6 +19,8 @@ from cdc_assets.merge.verifying.canonical import of_canonical
 from cdc_assets.schema.comparing import Comparison, Key
 
 _STEP: Final = "read the source by JDBC"
+BY_SNAPSHOT: Final = "have the connector make a snapshot, and: cdc-assets rebuild --from-snapshot"
+"""The remedy for a table that cannot be read in waves."""
 
 
 def read(spark: SparkSession, wave: Wave, where: str) -> DataFrame:
@@ -70,8 +72,13 @@ def require_sound(
         raise TerminalError(what, where=where, remedy=remedy)
 
 
-def require_key(source: SourceRows, where: str) -> None:
+def require_key(source: SourceRows, where: str, remedy: str = BY_SNAPSHOT) -> None:
     """Requires a key that is read, by which rows can be identified.
+
+    Args:
+        source: the table's rows.
+        where: for errors.
+        remedy: for a table without a key.
 
     Raises:
         TerminalError: if there is none.
@@ -82,7 +89,6 @@ def require_key(source: SourceRows, where: str) -> None:
             if source.comparison.is_keyed
             else "the table has no key"
         )
-        remedy = "have the connector make a snapshot, and: cdc-assets rebuild --from-snapshot"
         raise TerminalError(what, where=where, remedy=remedy)
 
 
