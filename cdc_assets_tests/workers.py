@@ -53,6 +53,7 @@ LONGEST_FIRST: Final = (
     "stack/test_verify",
     "stack/test_resnapshot",
     "stack/test_rebuild_from_source",
+    "stack/test_first_read",
     "stack/test_watched",
     "stack/test_odd_names",
     "stack/test_backfill",

@@ -209,10 +209,13 @@ class CutFinder:
     ) -> list[SentRecords] | None:
         """Returns the records sent since a transaction ended; None if there are too many."""
         since = base.at.sent_at - _EARLY
-        found = {each.topic: SentRecords(each, log_ends[each.topic]) for each in tables}
+        # The topic of a table that was read from its source may be yet to come.
+        nothing = OffsetVector()
+        found = {e.topic: SentRecords(e, log_ends.get(e.topic, nothing)) for e in tables}
         spans = {
             (topic, partition): (start, found[topic].log_end.get(partition))
             for topic in found
+            if topic in log_ends
             for partition, start in cursor.offsets_at(topic, since).items()
         }
         if sum(max(0, end - start) for start, end in spans.values()) > MOST_RECORDS:
