@@ -14,7 +14,7 @@ from cdc_assets.errors import ConfigError
 from cdc_assets.lake.connection import CatalogConnection
 from cdc_assets.lake.cuts import ConsistentTables, CutSnapshot, StoredCut
 from cdc_assets.lake.cuts import consistent as tables_at
-from cdc_assets.operate.cuts import Cuts, LogCuts
+from cdc_assets.operate.cuts import ConsistentCuts, LogCuts
 
 Quote = Callable[[str], str]
 
@@ -36,7 +36,7 @@ def consistent() -> None:
 def list_(source: str, limit: int, *, as_json: bool) -> None:
     """List the newest cuts of SOURCE, and say what the next one waits for."""
     config = _config_of(source)
-    cuts = Cuts(config)
+    cuts = ConsistentCuts(config)
     logs = [log for name, log in cuts.standing() if name == source]
     kept = cuts.kept(source)[:limit]
     if as_json:

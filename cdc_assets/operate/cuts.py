@@ -15,30 +15,28 @@ cut impossible; then it is given up, and another one is begun.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.batch import ConsistentConfig
-from cdc_assets.effects import effect
-from cdc_assets.errors import CdcError, ConflictError, UnreachableError
-from cdc_assets.files import as_os_errors, beside, files_at, replace_file
+from cdc_assets.errors import CdcError, ConflictError
 from cdc_assets.lake import Published
 from cdc_assets.lake.cuts import CutLake, CutSnapshot, StoredCut
-from cdc_assets.log.common_cut import CommonCut, CutTable, EndAt, NoCut
+from cdc_assets.log.common_cut import CutTable, EndAt, NoCut
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.intake.planning import TransactionTopics
 from cdc_assets.merge.intake.planning.configured import Configured
 from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.pending_cuts import PendingCut, PendingCuts
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
 
@@ -58,109 +56,6 @@ _READ_SECONDS: Final = 0.5
 """How often to read which cut is pending."""
 
 _log: Final = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class PendingCut:
-    """A cut that tables have yet to reach.
-
-    Attributes:
-        number: its number once it is added.
-        log: the topic of the source's transactions.
-        cut: the commit, and where it ends in each table's topic.
-        topic_ids: of these topics: offsets of another one mean nothing.
-        begun_at: when it was begun, aware.
-    """
-
-    number: int
-    log: str
-    cut: CommonCut
-    topic_ids: Mapping[TableName, str]
-    begun_at: datetime
-
-    def without(self, tables: Iterable[TableName]) -> PendingCut:
-        """Returns the cut without some of its tables."""
-        gone = set(tables)
-        ends = {table: end for table, end in self.cut.ends.items() if table not in gone}
-        cut = CommonCut(self.cut.transaction, self.cut.end, self.cut.committed_at, ends)
-        return replace(self, cut=cut)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the document."""
-        cut = self.cut
-        tables = [
-            {
-                "schema": table.schema,
-                "table": table.name,
-                "ends": end.as_dict(),
-                "topic_id": self.topic_ids[table],
-            }
-            for table, end in cut.ends.items()
-        ]
-        return {
-            "number": self.number,
-            "log": self.log,
-            "transaction": cut.transaction,
-            "end_offset": cut.end.offset,
-            "end_sent_at": cut.end.sent_at.isoformat(),
-            "committed_at": cut.committed_at.isoformat(),
-            "begun_at": self.begun_at.isoformat(),
-            "tables": tables,
-        }
-
-    @classmethod
-    def of(cls, source: str, told: Mapping[str, Any]) -> PendingCut:
-        """Reads what `to_dict` returns."""
-        at = datetime.fromisoformat
-        ends, topic_ids = dict[TableName, OffsetVector](), dict[TableName, str]()
-        for each in told["tables"]:
-            table = TableName(source, each["schema"], each["table"])
-            ends[table] = OffsetVector.of({int(p): at for p, at in each["ends"].items()})
-            topic_ids[table] = each["topic_id"]
-        end = EndAt(told["end_offset"], at(told["end_sent_at"]))
-        cut = CommonCut(told["transaction"], end, at(told["committed_at"]), ends)
-        return cls(told["number"], told["log"], cut, topic_ids, at(told["begun_at"]))
-
-
-class PendingCuts:
-    """The pending cuts of all sources: a document for each source and log, next to the registry."""
-
-    def __init__(self, registry_url: str) -> None:
-        self.url = beside(registry_url, "cuts")
-        self._files, self._root = files_at(self.url)
-
-    def read(self, source: str, log: str) -> PendingCut | None:
-        """Returns the pending cut; None without one.
-
-        Raises:
-            UnreachableError: if the place does not answer.
-        """
-        try:
-            with as_os_errors():
-                told = json.loads(self._files.cat_file(self._file(source, log)))
-        except (FileNotFoundError, json.JSONDecodeError):
-            return None
-        except OSError as error:
-            raise self._unreachable() from error
-        return PendingCut.of(source, told) if told else None
-
-    def write(self, source: str, log: str, pending: PendingCut | None) -> None:
-        """Stores the pending cut; None to store that there is none. Raises as `read` does."""
-        text = json.dumps(pending.to_dict() if pending else {})
-        try:
-            with effect("cuts: write"):
-                replace_file(self._files, self._file(source, log), text.encode())
-        except OSError as error:
-            raise self._unreachable() from error
-
-    def _file(self, source: str, log: str) -> str:
-        from urllib.parse import quote
-
-        return f"{self._root}/{quote(source, safe='')}.{quote(log, safe='')}.json"
-
-    def _unreachable(self) -> UnreachableError:
-        what, remedy = "pending cuts cannot be stored", "check that the place is writable"
-        return UnreachableError(what, where=self.url, remedy=remedy)
 
 
 @dataclass(slots=True)
@@ -486,7 +381,7 @@ class SourceCuts:
         self._lake.withdraw_cuts(self._source, gone)
 
 
-class Cuts:
+class ConsistentCuts:
     """The cuts of all sources that take any, for all threads of a process.
 
     A part that does not answer holds no batch up: there is no boundary then, and no cut.

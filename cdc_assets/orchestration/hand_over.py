@@ -49,7 +49,7 @@ def scheduler_of(
 
     def make(is_side_by_side: bool) -> TableScheduler:
         from cdc_assets.merge.intake.witnesses import Witnesses
-        from cdc_assets.operate.cuts import Cuts
+        from cdc_assets.operate.cuts import ConsistentCuts
 
         stays = is_side_by_side and may_stay and context.run.tags.get(TAG_MODE) == TAIL
         stays = stays and config.runs.idle_seconds > 0
@@ -60,7 +60,7 @@ def scheduler_of(
         }
         max_slots = config.spark.tables_at_once if is_side_by_side else 1
         # Shared by all slots: a table's next batch may use another slot.
-        witnesses, cuts = Witnesses(Deliveries(config)), Cuts(config) or None
+        witnesses, cuts = Witnesses(Deliveries(config)), ConsistentCuts(config) or None
         stay = replace(_stay_conditions(context, config, clock), cuts=cuts) if stays else None
 
         def new_slot() -> WorkerSlot:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from cdc_assets.merge.attempt import Connections
     from cdc_assets.merge.intake.shared_reading import SharedReadings
     from cdc_assets.merge.intake.witnesses import Witnesses
-    from cdc_assets.operate.cuts import Cuts
+    from cdc_assets.operate.cuts import ConsistentCuts
 
 Ends = Mapping[str, OffsetVector]
 """The topics' ends, by topic."""
@@ -80,7 +80,7 @@ class WorkerSlot:
         config: ReplicationConfig,
         new_session: Callable[[], SparkSession],
         witnesses: Witnesses | None = None,
-        cuts: Cuts | None = None,
+        cuts: ConsistentCuts | None = None,
     ) -> None:
         self._witnesses = witnesses
         self.cuts = cuts
@@ -185,7 +185,7 @@ class StayConditions:
     runs: RunsConfig
     read_ends: ReadEnds
     must_end: Callable[[], bool]
-    cuts: Cuts | None = None
+    cuts: ConsistentCuts | None = None
 
 
 class TableScheduler:

@@ -12,7 +12,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.config.batch import ConsistentConfig
 from cdc_assets.log.common_cut import CommonCut, EndAt
-from cdc_assets.operate.cuts import PendingCut, PendingCuts
+from cdc_assets.operate.pending_cuts import PendingCut, PendingCuts
 
 pytestmark = pytest.mark.unit
 

@@ -32,7 +32,7 @@ _SPELLINGS: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class TableChange:
+class AdoptionChange:
     """A change of the table's description: no row changes.
 
     Attributes:
@@ -60,7 +60,7 @@ class Fit:
     refusals: tuple[str, ...]
     schema: TableSchema
     properties: Mapping[str, str]
-    changes: tuple[TableChange, ...]
+    changes: tuple[AdoptionChange, ...]
     added: tuple[str, ...]
     extra: tuple[str, ...]
 
@@ -184,21 +184,21 @@ def _changes(
     schema: TableSchema,
     extra: Sequence[str],
     catalog: str,
-) -> Iterator[TableChange]:
+) -> Iterator[AdoptionChange]:
     """Yields the changes that the table's columns still need, in their order."""
     name, there = state.name, {each.name: each for each in state.columns}
     if foreign := [each for each in state.key if each not in schema.key]:
         statement = sql.drop_identifier(catalog, name, foreign)
-        yield TableChange(f"no identifier field: {', '.join(foreign)}", statement)
+        yield AdoptionChange(f"no identifier field: {', '.join(foreign)}", statement)
     for each in state.columns:
         if each.required and each.name not in schema.key:
             statement = sql.make_optional(catalog, name, each.name)
-            yield TableChange(f"let {each.name} be NULL", statement)
+            yield AdoptionChange(f"let {each.name} be NULL", statement)
     for column in schema.columns:
         found = there.get(column.name)
         if found is not None and from_iceberg(found.type) != column.type:
             statement = sql.widen_column(catalog, name, column)
-            yield TableChange(f"widen {column.name} to {column.type}", statement)
+            yield AdoptionChange(f"widen {column.name} to {column.type}", statement)
     yield from _additions(name, there, required, schema, catalog)
 
 
@@ -208,9 +208,9 @@ def _additions(
     required: CreateTable,
     schema: TableSchema,
     catalog: str,
-) -> Iterator[TableChange]:
+) -> Iterator[AdoptionChange]:
     if missing := [each for each in schema.columns if each.name not in there]:
         words = ", ".join(f"{each.name} {each.type}" for each in missing)
-        yield TableChange(f"add {words}", sql.add_columns(catalog, name, missing))
+        yield AdoptionChange(f"add {words}", sql.add_columns(catalog, name, missing))
     if own := {n: each for n, each in required.own_columns.items() if n not in there}:
-        yield TableChange(f"add {', '.join(own)}", sql.add_own_columns(catalog, name, own))
+        yield AdoptionChange(f"add {', '.join(own)}", sql.add_own_columns(catalog, name, own))

@@ -29,7 +29,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import UnreachableError
 from cdc_assets.log.hours import HOUR, HourWindow, hour_of
-from cdc_assets.operate.cuts import Cuts
+from cdc_assets.operate.cuts import ConsistentCuts
 from cdc_assets.operate.discovery import as_registered, replicated
 from cdc_assets.operate.dropped import DropNews, follow_drops
 from cdc_assets.operate.services import Clock, Services, utc_now
@@ -95,7 +95,7 @@ def slo_sensor(
     """Returns the sensor that evaluates the checks of all tables and closes past hours."""
     services = Services(config, clock)
     entries = replicated(config, loaded)
-    cuts = Cuts(config, services)
+    cuts = ConsistentCuts(config, services)
 
     @skipping_when_unreachable
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
