@@ -78,6 +78,14 @@ class LakeName:
         return f"{self.namespace}.{self.name}"
 
 
+CUTS_NAMESPACE: Final = "cdc_assets_consistent"
+
+
+def cuts_name(source: str) -> LakeName:
+    """Returns the table of a source's cuts."""
+    return LakeName(CUTS_NAMESPACE, source)
+
+
 MOST_BYTES: Final = 110
 _MOST_ENCODED: Final = 180
 """Most bytes of an encoded partition value: a column name and ``=`` precede it in a folder name."""

@@ -20,7 +20,7 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef
 
-from cdc_assets.changes.names import LakeName
+from cdc_assets.changes.names import LakeName, cuts_name
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import ConfigError, ConflictError
@@ -30,7 +30,6 @@ from cdc_assets.lake.moving_back import set_tag
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NAMESPACE: Final = "cdc_assets_consistent"
 TAG: Final = "consistent"
 
 _MOST_FILES: Final = 100
@@ -44,11 +43,6 @@ _PROPERTIES: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }
-
-
-def cuts_name(source: str) -> LakeName:
-    """Returns the table of a source's cuts."""
-    return LakeName(NAMESPACE, source)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from cdc_assets.changes.names import cuts_name
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.lake.cuts import StoredCut, cuts_name
 from cdc_assets.orchestration.keys import consistent_key, table_key
 from cdc_assets.orchestration.metadata import DATA_VERSION_TAG
 from cdc_assets.registry import TableEntry
+
+if TYPE_CHECKING:
+    from cdc_assets.lake.cuts import StoredCut
 
 
 def consistent_spec(

@@ -62,7 +62,13 @@ class Transfers:
             amount, self._number = rng.randint(1, 9), self._number + 1
             self._entries.append((self._number, payer, payee, amount))
             values = f"{self._number}, {payer}, {payee}, {amount}"
-            self._move(payer, payee, amount, 1, f"INSERT INTO ledger VALUES ({values})")
+            self._move(
+                payer,
+                payee,
+                amount,
+                1,
+                f"INSERT INTO ledger (id, payer, payee, amount) VALUES ({values})",
+            )
         self.done += 1
 
     def _move(self, payer: int, payee: int, amount: int, count: int, entry: str) -> None:

@@ -19,9 +19,10 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from cdc_assets import consistent
+from cdc_assets.changes.names import cuts_name
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.lake.connection import CatalogConnection
-from cdc_assets.lake.cuts import TAG, CutLake, StoredCut, cuts_name
+from cdc_assets.lake.cuts import TAG, CutLake, StoredCut
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.bank import MAKE, TABLES, Rows, Transfers, violations
 from cdc_assets_tests.stack.killed import kill_part

@@ -20,8 +20,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cache
 from itertools import count, islice, product
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
 
@@ -29,7 +30,6 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import UnreachableError
 from cdc_assets.log.hours import HOUR, HourWindow, hour_of
-from cdc_assets.operate.cuts import ConsistentCuts
 from cdc_assets.operate.discovery import as_registered, replicated
 from cdc_assets.operate.dropped import DropNews, follow_drops
 from cdc_assets.operate.services import Clock, Services, utc_now
@@ -48,6 +48,9 @@ from cdc_assets.orchestration.metadata import (
 )
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
 from cdc_assets.registry import Registry
+
+if TYPE_CHECKING:
+    from cdc_assets.operate.cuts import ConsistentCuts
 
 INTERVAL_SECONDS: Final = 60
 REPEAT_AFTER: Final = timedelta(hours=1)
@@ -95,14 +98,19 @@ def slo_sensor(
     """Returns the sensor that evaluates the checks of all tables and closes past hours."""
     services = Services(config, clock)
     entries = replicated(config, loaded)
-    cuts = ConsistentCuts(config, services)
+
+    @cache
+    def cuts() -> ConsistentCuts:
+        from cdc_assets.operate.cuts import ConsistentCuts
+
+        return ConsistentCuts(config, services)
 
     @skipping_when_unreachable
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         memory = EventCursor.of(context.cursor)
         seen = survey(services, as_registered(services, entries)).answered()
         closed = [*_closed_hours(services, seen, memory), *_held(config, seen, memory)]
-        taken = [cut_event(config, source, cut) for source, cut in cuts.advance_all()]
+        taken = [cut_event(config, source, cut) for source, cut in cuts().advance_all()]
         _note_states(services, seen)
         changed = {event.asset_key for event in closed}
         differing = drifts_of(services, seen)
