@@ -6,8 +6,16 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.storage.defs_state.base import set_defs_state_storage
 
 from cdc_assets_tests.world import World
+
+
+@pytest.fixture(autouse=True)
+def _no_instance_of_another_test() -> Iterator[None]:
+    """Forget the instance of a test whose contexts of sensors nobody has left: it may be gone."""
+    with set_defs_state_storage(None):
+        yield
 
 
 @pytest.fixture
