@@ -28,7 +28,7 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.batch import ConsistentConfig
-from cdc_assets.errors import CdcError, ConflictError
+from cdc_assets.errors import ConflictError, message_of
 from cdc_assets.lake import Published
 from cdc_assets.lake.cuts import CutLake, CutSnapshot, StoredCut
 from cdc_assets.log.common_cut import CutTable, EndAt, NoCut
@@ -109,7 +109,6 @@ class SourceCuts:
         self._book = PendingCuts(services.config.registry)
         self._logs: dict[str, LogCuts] = {}
         self._log_of: dict[str, str | None] = {}
-        self._known_at: datetime | None = None
 
     def boundary(self, entry: TableEntry, committed: OffsetVector) -> OffsetVector | None:
         """Returns the offsets that a table must not pass now; None for no boundary.
@@ -311,14 +310,11 @@ class SourceCuts:
             places = [self._place(log.pending, entry, each.published) for entry in entries]
             if all(place < 0 for place in places):
                 break
-            is_read = each.published.kind in _FROM_SOURCE
-            passed = passed or is_read or any(place > 0 for place in places)
-            if any(places) or is_read:
-                continue
             reads = (one.at for one in line[at:] if one.published.kind in _FROM_SOURCE)
-            if any(one + _SKEW >= log.pending.cut.end.sent_at for one in reads):
-                passed = True
-                break
+            is_newer = any(one + _SKEW >= log.pending.cut.end.sent_at for one in reads)
+            if any(places) or is_newer:
+                passed = passed or not any(places) or any(place > 0 for place in places)
+                continue
             log.reached[target] = each.snapshot
             return each.snapshot
         if passed:
@@ -406,8 +402,8 @@ class ConsistentCuts:
         with self._lock:
             try:
                 return source.boundary(entry, committed)
-            except CdcError as error:
-                _log.warning("%s: its cut is not known: %s", entry.table, error)
+            except Exception as error:  # other errors than ours may quote values
+                _log.warning("%s: its cut is not known: %s", entry.table, message_of(error))
                 return None
 
     def advance(self, entry: TableEntry) -> list[StoredCut]:
@@ -437,8 +433,9 @@ class ConsistentCuts:
     def _tried(self, name: str, source: SourceCuts, entry: TableEntry | None) -> list[StoredCut]:
         try:
             return source.advance(entry)
-        except CdcError as error:
-            _log.warning("%s: no cut was taken: %s", entry.table if entry else name, error)
+        except Exception as error:  # other errors than ours may quote values
+            said = message_of(error)
+            _log.warning("%s: no cut was taken: %s", entry.table if entry else name, said)
             return []
 
     def kept(self, source: str) -> tuple[StoredCut, ...]:
