@@ -53,7 +53,7 @@ OF_OPERATORS = {
     "cdc_assets.config.strict: pattern",
     "cdc_assets.config.topics: pattern",
     "cdc_assets.config.verify: each",
-    "cdc_assets.operate.assess.connector: text",
+    "cdc_assets.log.connect: text",
 }
 """Patterns from the configuration, or a connector's: who writes those is trusted."""
 
