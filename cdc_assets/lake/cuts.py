@@ -8,17 +8,19 @@ tables where the catalog has one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.noop import NoopCatalog
-from pyiceberg.exceptions import CommitFailedException, NamespaceAlreadyExistsError
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef
+from pyiceberg.table.snapshots import Snapshot
 
 from cdc_assets.changes.names import LakeName, cuts_name
 from cdc_assets.config import ReplicationConfig
@@ -37,6 +39,9 @@ _MOST_FILES: Final = 100
 
 _LATE: Final = 1.25
 """How much longer than asked for a cut may be kept, so that not every cut rewrites the table."""
+
+_READ_FOR: Final = timedelta(hours=1)
+"""How long a state of the table can be read after it was replaced."""
 
 _PROPERTIES: Final = {
     "format-version": "2",
@@ -122,6 +127,10 @@ def _schema() -> pa.Schema:
 class CutLake(Lake):
     """A lake with the tables of cuts. PyIceberg writes these; they hold no rows of anybody's."""
 
+    def __init__(self, config: ReplicationConfig) -> None:
+        super().__init__(config)
+        self._read: dict[LakeName, tuple[str, tuple[StoredCut, ...]]] = {}
+
     def cuts(self, source: str) -> tuple[StoredCut, ...]:
         """Returns the kept cuts of a source, newest first; of all its logs.
 
@@ -129,10 +138,16 @@ class CutLake(Lake):
             UnreachableError: if the catalog or the table's files cannot be read.
         """
         table = self._connection.load(cuts_name(source))
-        if table is None:
-            return ()
-        found = self._connection.asked("lake: read cuts", lambda: _rows(table))
-        return tuple(sorted(found, key=lambda each: each.number, reverse=True))
+        return self._cuts(cuts_name(source), table) if table else ()
+
+    def _cuts(self, name: LakeName, table: Table) -> tuple[StoredCut, ...]:
+        """Returns the cuts in a table, newest first; reads its files if it has changed."""
+        at, known = self._read.get(name, ("", ()))
+        if at != table.metadata_location:
+            found = self._connection.asked("lake: read cuts", lambda: _rows(table))
+            known = tuple(sorted(found, key=lambda each: each.number, reverse=True))
+            self._read[name] = table.metadata_location, known
+        return known
 
     def add_cut(self, source: str, cut: StoredCut, keep: timedelta) -> bool:
         """Adds a cut, and removes those that are older than ``keep``, or were withdrawn.
@@ -146,7 +161,7 @@ class CutLake(Lake):
         """
         name = cuts_name(source)
         table = self._connection.load(name) or self._made(name)
-        known = self._connection.asked("lake: read cuts", lambda: _rows(table))
+        known = self._cuts(name, table)
         if any(each.number >= cut.number for each in known):
             return False
         kept = [each for each in known if cut.added_at - each.added_at < keep]
@@ -154,80 +169,58 @@ class CutLake(Lake):
         summary = head.summary.additional_properties if head and head.summary else {}
         is_full = int(summary.get("total-data-files", "0")) >= _MOST_FILES
         oldest = min((each.added_at for each in known), default=cut.added_at)
-        is_full = is_full or cut.added_at - oldest > keep * _LATE
-        with self._connection.reachable(), effect("lake: add cut"):
-            try:
-                if is_full:
-                    table.overwrite(_arrow([*kept, cut]), AlwaysTrue())
-                    _forget_snapshots(table)
-                else:
-                    table.append(_arrow([cut]))
-            except CommitFailedException:
-                raise _came_first(name) from None
+        if is_full or cut.added_at - oldest > keep * _LATE:
+            self._replace("lake: add cut", name, table, [*kept, cut])
+            return True
+        with self._connection.reachable(), effect("lake: add cut"), _alone(name):
+            table.append(_arrow([cut]))
         return True
 
-    def withdraw_cuts(self, source: str, numbers: Iterable[int]) -> None:
-        """Removes cuts. Raises as `add_cut` does."""
-        gone = set(numbers)
-        name = cuts_name(source)
-        table = self._connection.load(name)
-        if table is None or not gone:
-            return
-        known = self._connection.asked("lake: read cuts", lambda: _rows(table))
-        kept = [each for each in known if each.number not in gone]
-        with self._connection.reachable(), effect("lake: withdraw cuts"):
-            try:
-                table.overwrite(_arrow(kept), AlwaysTrue())
-            except CommitFailedException:
-                raise _came_first(name) from None
+    def settle(self, source: str, cut: StoredCut) -> bool:
+        """Moves the tag to a cut's snapshots, and withdraws cuts of which a snapshot is gone.
 
-    def withdrawn(self, cuts: Sequence[StoredCut]) -> list[int]:
-        """Returns the numbers of those cuts of which a snapshot is gone."""
-        names = {each.target for cut in cuts for each in cut.tables}
-        there = {name: self._snapshots(name) for name in names}
-        return [
-            cut.number
-            for cut in cuts
-            if not all(
-                (each.table_uuid, each.snapshot) in there[each.target] for each in cut.tables
-            )
-        ]
-
-    def _snapshots(self, name: LakeName) -> set[tuple[str, int]]:
-        table = self._connection.load(name)
-        if table is None:
-            return set()
-        uuid = str(table.metadata.table_uuid)
-        return {(uuid, each.snapshot_id) for each in table.metadata.snapshots}
-
-    def uuid(self, name: LakeName) -> str:
-        """Returns a table's UUID; empty if it does not exist."""
-        table = self._connection.load(name)
-        return "" if table is None else str(table.metadata.table_uuid)
-
-    def tag_cut(self, cut: StoredCut) -> bool:
-        """Moves the tag to a cut's snapshots.
+        A snapshot is gone once its table was rebuilt, or was moved back and has expired snapshots.
 
         Returns:
-            Whether one commit did so for all tables; otherwise readers may see some moved.
+            Whether one commit moved the tag of all tables; otherwise readers may see some moved.
 
         Raises:
-            ConflictError: if a table has changed meanwhile, where one commit moves all tags.
+            ConflictError: if a table has changed meanwhile, where one commit moves all tags; or if
+                another writer has changed the cuts.
             UnreachableError: if the catalog does not answer.
         """
+        name = cuts_name(source)
+        table = self._connection.load(name)
+        cuts = self._cuts(name, table) if table else ()
+        targets = {each.target for one in (cut, *cuts) for each in one.tables}
+        loaded = {target: self._connection.load(target) for target in targets}
+        there = {target: _snapshots(each) for target, each in loaded.items()}
+
+        def is_whole(one: StoredCut) -> bool:
+            return all((each.table_uuid, each.snapshot) in there[each.target]
+                       for each in one.tables)  # fmt: skip
+
+        kept = [one for one in cuts if is_whole(one)]
+        if table is not None and len(kept) < len(cuts):
+            self._replace("lake: withdraw cuts", name, table, kept)
         wanted = {each.target: each.snapshot for each in cut.tables}
-        loaded = [(self._connection.load(name), to) for name, to in wanted.items()]
-        tables = [(table, to) for table, to in loaded if table is not None]
+        tagged = [(each, to) for target, to in wanted.items() if (each := loaded[target])]
         with self._connection.reachable(), effect("lake: tag cut"):
-            return set_tag(tables, TAG)
+            return set_tag(tagged, TAG)
+
+    def _replace(self, what: str, name: LakeName, table: Table, cuts: Sequence[StoredCut]) -> None:
+        """Writes all cuts to one file; removes the files of snapshots that nobody reads any more.
+
+        The files stay if the process ends between this commit and their removal.
+        """
+        with self._connection.reachable(), effect(what), _alone(name):
+            table.overwrite(_arrow(cuts), AlwaysTrue())
+            _forget_snapshots(table)
 
     def _made(self, name: LakeName) -> Table:
         catalog = self._connection.catalog
         with self._connection.reachable(), effect("lake: create table of cuts"):
-            try:
-                catalog.create_namespace_if_not_exists(name.namespace)
-            except NamespaceAlreadyExistsError:
-                pass
+            catalog.create_namespace_if_not_exists(name.namespace)
             return catalog.create_table_if_not_exists(
                 (name.namespace, name.name), _schema(), properties=_PROPERTIES
             )
@@ -260,14 +253,45 @@ def _arrow(cuts: Sequence[StoredCut]) -> pa.Table:
     return pa.Table.from_pylist([asdict(each) for each in cuts], schema=_schema())
 
 
+def _snapshots(table: Table | None) -> set[tuple[str, int]]:
+    """Returns the snapshots of a table, each with the table's UUID."""
+    if table is None:
+        return set()
+    uuid = str(table.metadata.table_uuid)
+    return {(uuid, each.snapshot_id) for each in table.metadata.snapshots}
+
+
 def _forget_snapshots(table: Table) -> None:
-    before = datetime.now(UTC) - timedelta(hours=1)
+    """Expires old snapshots, and removes their files: PyIceberg expires, and removes none."""
+    before = datetime.now(UTC) - _READ_FOR
+    old = [each for each in table.snapshots() if each.timestamp_ms < before.timestamp() * 1000]
+    head = table.current_snapshot()
+    if not old or head is None:
+        return
+    gone = {path for each in old for path in _files(table, each)}
     table.maintenance.expire_snapshots().older_than(before).commit()
+    for path in gone.difference(*(_files(table, each) for each in table.snapshots())):
+        table.io.delete(path)
 
 
-def _came_first(name: LakeName) -> ConflictError:
-    what = "another process has changed the cuts"
-    return ConflictError(what, where=f"lake={name}", remedy="the next batch tries again")
+def _files(table: Table, snapshot: Snapshot) -> Iterator[str]:
+    """Yields the files of a snapshot: its list of manifests, these, and the data files."""
+    yield snapshot.manifest_list
+    for manifest in snapshot.manifests(table.io):
+        yield manifest.manifest_path
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
+            yield entry.data_file.file_path
+
+
+@contextmanager
+def _alone(name: LakeName) -> Iterator[None]:
+    """Turns a refused commit into an error of ours."""
+    try:
+        yield
+    except CommitFailedException:
+        what = "another process has changed the cuts"
+        remedy = "the next batch tries again"
+        raise ConflictError(what, where=f"lake={name}", remedy=remedy) from None
 
 
 # ── for readers ──────────────────────────────────────────────────────────────────────────

@@ -66,7 +66,7 @@ class LogCuts:
         log: the topic of the transactions.
         entries: the tables, by name.
         pending: the pending cut as it was last read.
-        reached: the snapshots of lake tables that have reached it.
+        reached: the UUIDs and snapshots of lake tables that have reached it.
         last: the newest cut; None before the first.
         looked: when its tables were looked at last.
         read: when the pending cut was read last, in monotonic seconds.
@@ -76,7 +76,9 @@ class LogCuts:
     log: str
     entries: dict[TableName, TableEntry]
     pending: PendingCut | None = None
-    reached: dict[LakeName, int] = field(default_factory=dict[LakeName, int])
+    reached: dict[LakeName, tuple[str, int]] = field(
+        default_factory=dict[LakeName, tuple[str, int]]
+    )
     last: StoredCut | None = None
     looked: datetime | None = None
     read: float = float("-inf")
@@ -93,7 +95,10 @@ class LogCuts:
 
 
 class SourceCuts:
-    """The cuts of one source. Not for several threads at once.
+    """The cuts of one source. Not for several threads at once: see `lock`.
+
+    Attributes:
+        lock: to be held while anything of it is called.
 
     Args:
         services: for the registry, directives and failures.
@@ -102,6 +107,7 @@ class SourceCuts:
     """
 
     def __init__(self, services: Services, source: str, config: ConsistentConfig) -> None:
+        self.lock = threading.Lock()
         self._services, self._source, self._config = services, source, config
         self._lake = CutLake(services.config)
         log: KafkaLog = services.log
@@ -225,18 +231,19 @@ class SourceCuts:
             return
         log.looked = now
         # Another process may have added one.
-        cuts = [each for each in self._lake.cuts(self._source) if each.log == log.log]
-        log.last = cuts[0] if cuts else None
+        cuts = self._lake.cuts(self._source)
+        log.last = next((each for each in cuts if each.log == log.log), None)
         if log.last is not None and now - log.last.added_at < self._config.interval:
             return
-        found = self._found(log, now)
+        number = 1 + max((each.number for each in cuts), default=0)
+        found = self._found(log, number, now)
         if isinstance(found, NoCut):
             log.why = found.reason
             return
         self._book.write(self._source, log.log, found)
         self._read(log)
 
-    def _found(self, log: LogCuts, now: datetime) -> PendingCut | NoCut:
+    def _found(self, log: LogCuts, number: int, now: datetime) -> PendingCut | NoCut:
         members = self._members(log)
         shared = next((each for each in members if each.is_shared), None)
         if shared is not None:
@@ -259,8 +266,7 @@ class SourceCuts:
         found = finder.find(tables, after, now)
         if isinstance(found, NoCut):
             return found
-        numbers = [each.number for each in self._lake.cuts(self._source)]
-        return PendingCut(max(numbers, default=0) + 1, log.log, found, topic_ids, now)
+        return PendingCut(number, log.log, found, topic_ids, now)
 
     # ── reaching ─────────────────────────────────────────────────────────────────────────
 
@@ -294,8 +300,10 @@ class SourceCuts:
         log.why = f"waits for {', '.join(sorted(missing))}" if missing else ""
         return not missing and bool(targets)
 
-    def _reach(self, log: LogCuts, target: LakeName, entries: Sequence[TableEntry]) -> int | None:
-        """Returns the snapshot in which a lake table is exactly at the pending cut.
+    def _reach(
+        self, log: LogCuts, target: LakeName, entries: Sequence[TableEntry]
+    ) -> tuple[str, int] | None:
+        """Returns a lake table's UUID, and the snapshot in which it is exactly at the pending cut.
 
         Gives the cut up if the table has passed it without such a snapshot.
         """
@@ -304,8 +312,9 @@ class SourceCuts:
         if target in log.reached:
             return log.reached[target]
         past = self._lake.past(target)
-        line = past.line if past else ()
-        passed = False
+        if past is None:
+            return None
+        line, passed = past.line, False
         for at, each in enumerate(line):
             places = [self._place(log.pending, entry, each.published) for entry in entries]
             if all(place < 0 for place in places):
@@ -315,8 +324,9 @@ class SourceCuts:
             if any(places) or is_newer:
                 passed = passed or not any(places) or any(place > 0 for place in places)
                 continue
-            log.reached[target] = each.snapshot
-            return each.snapshot
+            found = str(past.table.metadata.table_uuid), each.snapshot
+            log.reached[target] = found
+            return found
         if passed:
             _log.info("%s: the cut at %s is given up: %s is beyond it",
                       self._source, log.pending.cut.transaction, target)  # fmt: skip
@@ -345,7 +355,7 @@ class SourceCuts:
         tables = [
             CutSnapshot(
                 entry.table.schema, entry.table.name, target.namespace, target.name,
-                self._lake.uuid(target), log.reached[target],
+                *log.reached[target],
             )
             for target, entries in log.targets().items()
             for entry in entries
@@ -357,24 +367,15 @@ class SourceCuts:
         )  # fmt: skip
         is_new = self._lake.add_cut(self._source, cut, self._config.kept)
         # From here on the cut can be read. What follows is repeated if this process dies here.
-        self._tag(cut)
-        self._book.write(self._source, log.log, None)
-        self._read(log)
-        log.last = cut
-        self._withdraw()
-        return [cut] if is_new else []
-
-    def _tag(self, cut: StoredCut) -> None:
         try:
-            self._lake.tag_cut(cut)
+            self._lake.settle(self._source, cut)
         except ConflictError:
             _log.info("%s: the tag is moved with the next cut: a table has just changed",
                       self._source)  # fmt: skip
-
-    def _withdraw(self) -> None:
-        """Withdraws cuts of which a snapshot is gone: a table was rebuilt, or snapshots expired."""
-        gone = self._lake.withdrawn(self._lake.cuts(self._source))
-        self._lake.withdraw_cuts(self._source, gone)
+        self._book.write(self._source, log.log, None)
+        self._read(log)
+        log.last = cut
+        return [cut] if is_new else []
 
 
 class ConsistentCuts:
@@ -385,7 +386,6 @@ class ConsistentCuts:
 
     def __init__(self, config: ReplicationConfig, services: Services | None = None) -> None:
         self._services = services or Services(config)
-        self._lock = threading.Lock()
         taking = ((name, each.consistent) for name, each in config.sources.items())
         self._sources = {
             name: SourceCuts(self._services, name, cuts) for name, cuts in taking if cuts
@@ -399,7 +399,7 @@ class ConsistentCuts:
         source = self._sources.get(entry.table.source)
         if source is None:
             return None
-        with self._lock:
+        with source.lock:
             try:
                 return source.boundary(entry, committed)
             except Exception as error:  # other errors than ours may quote values
@@ -412,12 +412,12 @@ class ConsistentCuts:
         Returns without a look while another thread takes a cut.
         """
         source = self._sources.get(entry.table.source)
-        if source is None or not self._lock.acquire(blocking=False):
+        if source is None or not source.lock.acquire(blocking=False):
             return []
         try:
             return self._tried(entry.table.source, source, entry)
         finally:
-            self._lock.release()
+            source.lock.release()
 
     def advance_all(self) -> Iterator[tuple[str, StoredCut]]:
         """Yields the cuts that were added now, with their sources, although no batch was merged.
@@ -426,7 +426,7 @@ class ConsistentCuts:
         completed.
         """
         for name, source in self._sources.items():
-            with self._lock:
+            with source.lock:
                 found = self._tried(name, source, None)
             yield from ((name, cut) for cut in found)
 
@@ -440,12 +440,13 @@ class ConsistentCuts:
 
     def kept(self, source: str) -> tuple[StoredCut, ...]:
         """Returns the kept cuts of a source, newest first. Raises as `CutLake.cuts` does."""
-        with self._lock:
-            return self._sources[source].kept()
+        of = self._sources[source]
+        with of.lock:
+            return of.kept()
 
     def standing(self) -> Iterator[tuple[str, LogCuts]]:
         """Yields the state of each log of each source. Raises as `SourceCuts.standing` does."""
         for name, source in self._sources.items():
-            with self._lock:
+            with source.lock:
                 found = source.standing()
             yield from ((name, log) for log in found)

@@ -127,15 +127,14 @@ def test_a_cut_of_which_a_table_is_gone_is_withdrawn(world: World) -> None:
     lake.add_cut("shop", second, DAY)
     with pytest.raises(ConfigError):
         consistent(catalog, "shop", first.committed_at)
-    assert lake.withdrawn(lake.cuts("shop")) == [1]
-    lake.withdraw_cuts("shop", [1])
+    assert lake.settle("shop", second)
     assert lake.cuts("shop") == (second,)
 
 
 def test_the_tags_of_all_tables_move_in_one_commit_or_none_does(world: World) -> None:
     lake, catalog = CutLake(world.config), open_catalog(world.config)
     first = cut_of(world, 1)
-    assert lake.tag_cut(first)
+    assert lake.settle("shop", first)
     assert tags(world) == [each.snapshot for each in first.tables]
     for name in TABLES:
         world.publish(name, {0: 1}, {0: 2})
@@ -146,5 +145,19 @@ def test_the_tags_of_all_tables_move_in_one_commit_or_none_does(world: World) ->
     with pytest.raises(ConflictError):
         set_tag(looked, TAG)
     assert tags(world) == [each.snapshot for each in first.tables]
-    assert lake.tag_cut(second)
+    assert lake.settle("shop", second)
     assert tags(world) == [each.snapshot for each in second.tables]
+
+
+def test_files_of_replaced_cuts_are_removed(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cdc_assets.lake.cuts._READ_FOR", timedelta(0))
+    monkeypatch.setattr("cdc_assets.lake.cuts._MOST_FILES", 5)
+    lake, most = CutLake(world.config), 0
+    for number in range(1, 40):
+        assert lake.add_cut("shop", cut_of(world, number), DAY)
+        files = [each for each in tmp_path.rglob("cdc_assets_consistent/**/*") if each.is_file()]
+        most = max(most, len([each for each in files if ".metadata.json" not in each.name]))
+    assert [each.number for each in lake.cuts("shop")] == [*range(39, 0, -1)]
+    assert most < 30, "each commit adds a data file, a manifest and a list"
