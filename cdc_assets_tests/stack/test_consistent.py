@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import random
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 import dagster as dg
 import pytest
@@ -25,7 +27,9 @@ from cdc_assets.lake.connection import CatalogConnection
 from cdc_assets.lake.cuts import TAG, CutLake, StoredCut
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.bank import MAKE, TABLES, Rows, Transfers, violations
+from cdc_assets_tests.stack.first_reads import unread
 from cdc_assets_tests.stack.killed import kill_part
+from cdc_assets_tests.stack.read_beside import POSTGRES
 from cdc_assets_tests.stack.replicated import (
     Replicated,
     new_database,
@@ -163,3 +167,26 @@ def test_cuts_are_states_of_the_source_despite_kills_and_new_columns(
             assert not violations(at_cut(bank, cut)), cut
         with capsys.disabled():
             print(f"\n{kind}: {work.done} transfers, {len(cuts)} cuts, none violated")
+
+
+@profiles.in_soak
+def test_tables_that_rest_since_their_source_was_read_hold_no_cut_up(
+    stack: LocalStack, stack_config: ReplicationConfig
+) -> None:
+    """One of them has no topic, as nothing has ever changed in it."""
+    still = ("CREATE TABLE still (id int PRIMARY KEY)", "INSERT INTO still VALUES (1), (2)")
+    kind = replace(POSTGRES, make=lambda stack, name: new_database(stack, name, *MAKE, *still))
+    often = {"every": "1s", "keep": "1d"}
+    with unread(stack, stack_config, "resting", kind, consistent=often) as bank:
+        bank.replicate()
+        lake, work = CutLake(bank.config), Transfers(bank.side, SEED)
+        assert not lake.cuts(bank.name)
+        read_until = time.monotonic() + 300
+        with work.running(lambda over: over.wait(0.2)):
+            while len(lake.cuts(bank.name)) < 2:
+                assert time.monotonic() < read_until, bank.last_words()
+                bank.replicate()
+        for cut in lake.cuts(bank.name):
+            tables = at_cut(bank, cut)
+            assert not violations(tables), cut
+            assert [row["id"] for row in tables["still"]] == [1, 2]
