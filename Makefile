@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
-PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(if $(shell $(p) -c 'import sys; sys.exit(not (3,11) <= sys.version_info < (3,14))' 2>/dev/null && echo yes),$(p))))
+PYTHON ?= $(firstword $(foreach p,python3.14 python3.13 python3.12 python3.11 python3,$(if $(shell $(p) -c 'import sys; sys.exit(not (3,11) <= sys.version_info < (3,15))' 2>/dev/null && echo yes),$(p))))
 UV := .uv/bin/uv
 BIN := .venv/bin
 HOME_DIR := .cdc
@@ -21,7 +21,7 @@ SOURCE ?= postgres
 # Of Dagster's webserver.
 PORT ?= 3000
 
-.PHONY: help demo dev unit test lint type shape jars bench soak install stack-up stack-down clean
+.PHONY: help demo dev unit test lint type shape jars bench soak dist install stack-up stack-down clean
 
 help:  ## this list
 	@bold= plain=; if [ -t 1 ] && [ -z "$${NO_COLOR:-}" ]; then bold=$$'\033[1m' plain=$$'\033[0m'; fi; \
@@ -74,6 +74,11 @@ else
 	$(BIN)/python -m cdc_assets_tests.soak --properties --seconds $(SECONDS) $(PYTEST_ARGS)
 endif
 
+dist: .venv/.synced  ## wheels and sdists in dist/, the same for the same commit
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(UV) build --all-packages --out-dir dist
+	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
+
 install: .venv/.synced $(HOME_DIR)/.installed  ## Python packages and JVM pieces; does nothing the second time
 
 stack-up: install  ## start the local stack and leave it running
@@ -87,8 +92,8 @@ clean: ## stop the stack and remove everything that was installed or written her
 	rm -rf $(HOME_DIR) .venv .uv dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(UV):
-	@test -n "$(PYTHON)" || { echo "Python 3.11 to 3.13 is needed, and none was found on PATH: make PYTHON=/path/to/python3.12" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(not (3,11) <= sys.version_info < (3,14))' || { echo "Python 3.11 to 3.13 is needed, and $(PYTHON) is none" >&2; exit 1; }
+	@test -n "$(PYTHON)" || { echo "Python 3.11 to 3.14 is needed, and none was found on PATH: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3,11) <= sys.version_info < (3,15))' || { echo "Python 3.11 to 3.14 is needed, and $(PYTHON) is none" >&2; exit 1; }
 	@echo "installing uv into .uv"
 	@$(PYTHON) -m venv .uv
 	@.uv/bin/pip install --quiet --disable-pip-version-check uv

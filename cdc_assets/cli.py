@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from cdc_assets.errors import CdcError, ConfigError, frames_of, message_of
-from cdc_assets.local_stack import DEVSTACK, devstack
+from cdc_assets.local_stack import DEVSTACK, require
 
 if TYPE_CHECKING:
     from cdc_assets.config import ReplicationConfig
@@ -138,9 +138,10 @@ class MountedGroup(click.Group):
             return _operation_command(self._operations[cmd_name][0])
         if cmd_name not in self._mounted:
             return super().get_command(ctx, cmd_name)
-        package, _, module = self._mounted[cmd_name][0].partition(".")
-        found = devstack(module) if package == DEVSTACK else import_module(f"{package}.{module}")
-        return getattr(found, cmd_name)
+        module = self._mounted[cmd_name][0]
+        if module.startswith(DEVSTACK):
+            require(DEVSTACK, "the local stack is", "demo")
+        return getattr(import_module(module), cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list in the help, without importing."""

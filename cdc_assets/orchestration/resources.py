@@ -1,10 +1,10 @@
-"""Provides a run's Spark sessions, through dagster-pyspark's lazy resource.
+"""Provides a run's Spark sessions.
 
-It extends `LazyPySparkResource`: the endpoint and its token are resolved when the session is first
-needed and not when definitions load, so that the token never becomes part of the resource's
-configuration, which the UI shows; the local server is started if none runs; and sessions are closed
-when the run ends, because a Connect server keeps each one. Tables of a run that are merged at the
-same time have a session each: `cdc_assets.orchestration.scheduler`.
+The endpoint and its token are resolved when the session is first needed and not when definitions
+load, so that the token never becomes part of the resource's configuration, which the UI shows; the
+local server is started if none runs; and sessions are closed when the run ends, because a Connect
+server keeps each one. Tables of a run that are merged at the same time have a session each:
+`cdc_assets.orchestration.scheduler`. A classic master has its session from dagster-pyspark.
 
 Sessions are not shared between runs: a session carries settings such as Iceberg's snapshot
 properties, and the settings of a run that was killed must not reach another run's commits.
@@ -25,19 +25,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import grpc
-from dagster import InitResourceContext
-from dagster_pyspark import LazyPySparkResource
-from dagster_pyspark.resources import spark_session_from_config
+from dagster import ConfigurableResource, InitResourceContext
 from pydantic import PrivateAttr
 
 from cdc_assets import decode
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.secret import looks_secret
 from cdc_assets.errors import CdcError, ConfigError, UnreachableError
-from cdc_assets.local_stack import devstack
+from cdc_assets.local_stack import devstack, require
 from cdc_assets.operate.spark_jar import require_jar
 from cdc_assets.orchestration.scheduler import TableScheduler
 
@@ -64,19 +62,18 @@ RETRIES: Final = 5
 restarted when a session is created, so a run must soon get that far."""
 
 
-class ReplicationSpark(LazyPySparkResource):
+class ReplicationSpark(ConfigurableResource[Any]):
     """The resource with the run's session, which is created at its first use.
 
-    ``spark_config`` holds only settings that may be shown: Spark's address, without tokens.
+    Attributes:
+        spark_config: only settings that may be shown: Spark's address, without tokens.
     """
 
+    spark_config: dict[str, Any]
+    _spark_session: SparkSession | None = PrivateAttr(default=None)
     _scheduler: TableScheduler | None = PrivateAttr(default=None)
     _guard: Lock = PrivateAttr(default_factory=Lock)
     _is_side_by_side: bool = PrivateAttr(default=False)
-
-    @classmethod
-    def _is_dagster_maintained(cls) -> bool:
-        return False
 
     def late_config(self) -> Mapping[str, str]:
         """Returns settings known or needed only for creating a session. May start the server."""
@@ -93,9 +90,16 @@ class ReplicationSpark(LazyPySparkResource):
     def after_start(self, session: SparkSession) -> None:
         """Completes a new session."""
 
+    @property
+    def spark_session(self) -> SparkSession:
+        """The session by the name that dagster-pyspark's resources have for it."""
+        return self.session()
+
     def session(self) -> SparkSession:
         """Returns the session; creates it if there is none."""
-        return self.spark_session
+        if self._spark_session is None:
+            self._spark_session = self.new_session()
+        return self._spark_session
 
     def new_session(self) -> SparkSession:
         """Creates another session; creates one at a time.
@@ -157,10 +161,6 @@ class ReplicationSpark(LazyPySparkResource):
         if scheduler is not None:
             scheduler.close()
         self.forget()
-
-    def _init_session(self) -> None:
-        if self._spark_session is None:
-            self._spark_session = self.new_session()
 
 
 def spark_resource(config: ReplicationConfig, *, requires_jar: bool = True) -> ReplicationSpark:
@@ -247,6 +247,9 @@ def _new_session(config: Mapping[str, str], *, sends_jar: bool) -> SparkSession:
 
     _forget_elsewhere()
     if "spark.remote" not in config:
+        require("dagster_pyspark", "spark.master needs Spark itself, which is", "local")
+        from dagster_pyspark.resources import spark_session_from_config
+
         os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
         session = spark_session_from_config(dict(config))
         leave_as_written(session)

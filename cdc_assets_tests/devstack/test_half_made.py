@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from cdc_assets_devstack import demo_parts, jars
+from cdc_assets_devstack import demo, demo_parts, jars
 from cdc_assets_devstack.layout import StackLayout
 from cdc_assets_devstack.ports import pick_free_ports
 from cdc_assets_devstack.postgres import Postgres
@@ -132,3 +132,12 @@ def test_an_instance_without_a_file_of_its_own_is_like_that_of_the_project(tmp_p
     made = (tmp_path / "dagster" / "dagster.yaml").read_text()
     assert made == (CHECKOUT / "dagster.yaml").read_text()
     assert shutil.which("dagster", path=part.command().env["PATH"])
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("file", demo.FILES.values(), ids=str)
+def test_a_folder_without_a_configuration_gets_that_of_the_project(tmp_path, monkeypatch, file):
+    monkeypatch.chdir(tmp_path)
+    assert demo.written(file).read_text() == (CHECKOUT / file).read_text()
+    file.write_text("of a person")
+    assert demo.written(file).read_text() == "of a person"

@@ -143,7 +143,7 @@ def test_damaged_data_is_never_replaced_by_new(mariadb):
     mariadb.stop()
     lost = mariadb.data / "ibdata1"
     aside = lost.rename(mariadb.layout.home / "ibdata1")
-    with pytest.raises(TerminalError, match=r"damaged.*make clean"):
+    with pytest.raises(TerminalError, match=r"damaged.*cdc-assets stack down"):
         start(mariadb)
     shutil.move(aside, lost)
     start(mariadb)

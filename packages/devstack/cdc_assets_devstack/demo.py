@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Final
 
 import click
 from rich.console import Console
@@ -37,7 +38,11 @@ from cdc_assets_devstack.part import Part, StartInterruptedError
 from cdc_assets_devstack.progress import install_progress, start_progress
 from cdc_assets_devstack.stack import LocalStack
 
-_MARIADB_FILE = Path("replication-mariadb.yaml")
+FILES: Final = {
+    Server.POSTGRES: Path(DEFAULT_FILE),
+    Server.MARIADB: Path("replication-mariadb.yaml"),
+}
+"""The configurations, in the working folder; copies of them are in this folder."""
 
 
 @click.command()
@@ -46,16 +51,30 @@ _MARIADB_FILE = Path("replication-mariadb.yaml")
 @click.option(
     "--source", "server", type=click.Choice([each.value for each in Server]),
     default=Server.POSTGRES.value, show_default=True,
-    help=f"Where the shop is; MariaDB's configuration is {_MARIADB_FILE}, unless one is named.",
+    help=f"Where the shop is; MariaDB's configuration is {FILES[Server.MARIADB]}, unless one is "
+    "named.",
 )  # fmt: skip
 def demo(rate: float, port: int, server: str) -> None:
-    """Run a shop database under load and replicate it live; Ctrl-C stops all parts."""
-    is_named = CONFIG_VARIABLE in os.environ or server == Server.POSTGRES
-    config = load_config() if is_named else load_config(_MARIADB_FILE)
+    """Run a shop database under load and replicate it live; Ctrl-C stops all parts.
+
+    A folder without a configuration gets one.
+    """
+    if CONFIG_VARIABLE in os.environ:
+        config = load_config()
+    else:
+        config = load_config(written(FILES[Server(server)]))
     shown = Demo(config, rate, port, Server(server))
     environment.forget_other_databases()
     with _call_on_signals(shown.interrupt):
         shown.run()
+
+
+def written(file: Path) -> Path:
+    """Returns a configuration's file; writes it where there is none."""
+    if not file.exists():
+        shutil.copy(Path(__file__).with_name(file.name), file)
+        click.echo(f"wrote {file}, the configuration of what follows")
+    return file
 
 
 class Demo:
@@ -120,7 +139,7 @@ class Demo:
                     spared = self.stop()
             for each in spared:
                 self._console.print(f"left running: {each}", soft_wrap=True, highlight=False)
-            self._console.print("stopped; `make demo` continues from here")
+            self._console.print("stopped; the next demo in this folder continues from here")
 
     def start(self) -> None:
         """Does steps 1 to 4."""
@@ -136,7 +155,7 @@ class Demo:
         if missing:
             self._say(
                 f"the shop lacks {', '.join(missing)}, and is left as it is; for a new one, and a "
-                "new lake: make clean"
+                f"new lake: {self.stack.layout.without_data}"
             )
 
     def watch(self) -> None:

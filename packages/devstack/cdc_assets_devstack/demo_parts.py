@@ -12,6 +12,7 @@ from pathlib import Path
 
 import requests
 
+from cdc_assets.local_stack import require
 from cdc_assets_devstack import environment, local_http
 from cdc_assets_devstack.layout import HOST, StackLayout
 from cdc_assets_devstack.part import Part
@@ -108,7 +109,12 @@ class Dagster(Part):
         return ()
 
     def prepare(self) -> None:
-        """Creates the instance's folder."""
+        """Creates the instance's folder.
+
+        Raises:
+            TerminalError: if the webserver is not installed.
+        """
+        require("dagster_webserver", "Dagster's webserver is", "demo")
         home = self.layout.data(self.name)
         home.mkdir(parents=True, exist_ok=True)
         shutil.copy(self._instance(), home / "dagster.yaml")

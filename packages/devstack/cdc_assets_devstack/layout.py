@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -76,6 +77,11 @@ class StackLayout:
     def pidfile(self, part: str) -> Path:
         """Returns the file that records a part's process."""
         return self.runs / f"{part}.json"
+
+    @property
+    def without_data(self) -> str:
+        """The command that removes all local data, for messages."""
+        return f"cdc-assets stack down --force && rm -r {shlex.quote(os.path.relpath(self.home))}"
 
     def data(self, part: str) -> Path:
         """Returns the folder of data that a part needs after a restart."""

@@ -159,7 +159,7 @@ class MariaDB(Part):
             msg,
             where=f"user=root file={self.layout.secret(self.name)}",
             remedy="put the user's password into that file, or start again without any data: "
-            "make clean",
+            f"{self.layout.without_data}",
         )
 
     def _require_no_data(self) -> None:
@@ -169,7 +169,7 @@ class MariaDB(Part):
             raise TerminalError(
                 msg,
                 where=str(self.data),
-                remedy="restore it, or start again without any data: make clean",
+                remedy=f"restore it, or start again without any data: {self.layout.without_data}",
             )
 
     def _install_db(self) -> None:

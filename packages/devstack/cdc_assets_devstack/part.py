@@ -305,7 +305,10 @@ class Part(ABC):
 
     def _died(self, what: str, remedy: str = "") -> PartDiedError:
         log, data = self.layout.log(self.name), self.layout.data(self.name)
-        damaged = f"\nif its data in {data} is damaged, only `make clean` helps: all data goes"
+        damaged = (
+            f"\nif its data in {data} is damaged, only this helps: {self.layout.without_data}: all "
+            "data goes"
+        )
         return PartDiedError(
             f"{self.name} {what}",
             where=f"log={log}",

