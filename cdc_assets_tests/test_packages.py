@@ -250,7 +250,7 @@ def test_the_base_replicates_with_a_spark_server_elsewhere(
 
 @profiles.in_soak
 @pytest.mark.stack
-def test_the_demo_begins_in_an_empty_folder(dist: Path, stack: LocalStack, tmp_path: Path) -> None:
+def test_the_demo_begins_in_an_empty_folder(dist: Path, tmp_path: Path) -> None:
     """It writes its configuration, and merges the tables of its shop."""
     taken = [port for port in Ports().as_dict().values() if not is_free(port)]
     if taken:
@@ -259,7 +259,7 @@ def test_the_demo_begins_in_an_empty_folder(dist: Path, stack: LocalStack, tmp_p
     program += ["--from", "cdc-assets[demo]", "cdc-assets"]
     left_out = {"PYTHONPATH", "CDC_ASSETS_CONFIG", "DAGSTER_HOME"}
     mine = {name: each for name, each in os.environ.items() if name not in left_out}
-    mine["CDC_ASSETS_JARS"] = str(stack.layout.jars)
+    mine["CDC_ASSETS_JARS"] = str(CHECKOUT / ".cdc" / "jars")
     with (tmp_path / "out").open("wb") as out:
         demo = subprocess.Popen(
             [*program, "demo", "--port", "23000"],

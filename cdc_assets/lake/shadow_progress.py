@@ -19,14 +19,16 @@ class ShadowProgress:
 
     Attributes:
         next: the key that the next wave begins with, as text; None for the first one.
-        waves, rows: numbers of waves and rows read so far.
+        waves: number of waves read so far.
+        rows: number of rows read so far; a bound while they are read, see `TableState.reading`.
         is_read: whether all waves are read.
         until: the topic's end offsets once everything that was read had been delivered; None until
             they are looked at. Values that changes below it left out may be empty.
         doubts: number of changes of keys that left values out, which the log alone does not prove:
             those of batches that begin below ``until``.
         about: number of rows by the database's statistics when reading began; 0 if unknown.
-        seconds: time that the waves took so far, without pauses between processes.
+        seconds: time that the waves took, without pauses between processes; without the newest
+            one's, which is written with it, until ``until`` is known.
     """
 
     next: tuple[str, ...] | None = None
@@ -40,8 +42,9 @@ class ShadowProgress:
 
     @property
     def rows_per_second(self) -> float | None:
-        """The rate of reading so far; None before the first wave."""
-        return self.rows / self.seconds if self.seconds > 0 else None
+        """The rate of reading so far; None before the second wave."""
+        timed = self.waves - (self.until is None)
+        return self.rows * timed / self.waves / self.seconds if self.seconds > 0 else None
 
     @property
     def percent(self) -> float | None:
@@ -59,7 +62,7 @@ class ShadowProgress:
         return max(0, self.about - self.rows) / rate
 
     def after(self, rows: int, end: tuple[str, ...] | None, seconds: float = 0.0) -> ShadowProgress:
-        """Returns the progress after one more wave, which took so many seconds."""
+        """Returns the progress after one more wave; the one before took so many seconds."""
         return replace(
             self, next=end, is_read=end is None, waves=self.waves + 1, rows=self.rows + rows,
             seconds=self.seconds + seconds,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pyiceberg.table import Table
@@ -14,6 +14,7 @@ from pyiceberg.types import NestedField
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.lake.properties import OFFSETS, PREFIX, OtherShards, Published
+from cdc_assets.lake.shadow_progress import ShadowProgress
 from cdc_assets.schema.file_layout import SortTerm, Term, Transform
 
 _DELETES_GO_WITH_THEIR_FILES: Final = 3
@@ -93,6 +94,17 @@ class TableState:
     sort_order: tuple[SortTerm, ...] = ()
     bound: frozenset[str] = frozenset()
     partition_names: frozenset[str] = frozenset()
+
+    @property
+    def reading(self) -> ShadowProgress | None:
+        """How far a shadow table is read from its source; None if it is none.
+
+        Until its log is merged, the head counts the rows that were read.
+        """
+        said = self.published.carried.beside if self.published else None
+        if said is None or said.until is not None or self.total_records is None:
+            return said
+        return replace(said, rows=self.total_records)
 
     @property
     def parted_by(self) -> tuple[Term, ...]:

@@ -284,8 +284,7 @@ def _reading(
     if not unread or not looked:
         return {}
     shadows = services.lake.looked([(first_shadow(each), "") for each in unread])
-    said = (_state(each) for each in shadows)
-    found = (each.published.carried.beside if each and each.published else None for each in said)
+    found = (state.reading if (state := _state(each)) else None for each in shadows)
     return {e.table: each or ShadowProgress() for e, each in zip(unread, found, strict=True)}
 
 

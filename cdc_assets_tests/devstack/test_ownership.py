@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from cdc_assets_devstack.part import (
 from cdc_assets_devstack.ports import is_open, pick_free_ports
 from cdc_assets_devstack.process import Command, RunningProcess
 from cdc_assets_devstack.stack import LocalStack
+from cdc_assets_devstack.unprivileged import reachable
 
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.devstack.test_process import gone, until
@@ -261,3 +264,28 @@ def test_a_part_that_is_slow_to_start_is_left_alone_and_can_be_waited_for_again(
         assert part.running.alive
     finally:
         part.stop()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as somebody else")
+def test_programs_in_roots_own_folder_are_copied_to_where_others_may_enter(tmp_path, monkeypatch):
+    closed, temporary = tmp_path / "closed", Path(tempfile.mkdtemp())
+    temporary.chmod(0o755)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    for name in ("package", "libs"):
+        (closed / name).mkdir(parents=True)
+        (closed / name / "program").write_text(name)
+    closed.chmod(0o700)
+    try:
+        for _ in range(2):
+            found = reachable(closed / "package", closed / "libs")
+            assert found.parent == temporary
+            assert [(found / each / "program").read_text() for each in ("package", "libs")] == [
+                "package",
+                "libs",
+            ]
+        found.chmod(0o777)
+        with pytest.raises(TerminalError, match="somebody else"):
+            reachable(closed / "package", closed / "libs")
+    finally:
+        shutil.rmtree(temporary)
+    assert reachable(Path("/usr/bin")) == Path("/usr")

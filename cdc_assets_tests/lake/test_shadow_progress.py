@@ -41,7 +41,9 @@ def test_progress_is_the_same_after_it_was_stored() -> None:
 def test_rate_and_rest_are_those_of_the_waves_so_far() -> None:
     begun = ShadowProgress(about=1_000)
     assert (begun.percent, begun.rows_per_second, begun.seconds_left) == (0.0, None, None)
-    half = begun.after(250, ("250",), 1.0).after(250, ("500",), 1.0)
+    first = begun.after(250, ("250",))
+    assert (first.percent, first.rows_per_second, first.seconds_left) == (25.0, None, None)
+    half = first.after(250, ("500",), 1.0)  # of the first wave: that of the second is not known
     assert (half.percent, half.rows_per_second, half.seconds_left) == (50.0, 250.0, 2.0)
     more = half.after(700, ("1200",), 1.0)
     assert (more.percent, more.seconds_left) == (99.0, 0)

@@ -64,7 +64,7 @@ CASES = {
         "its rows are yet to be read from its source",
     ),
     "being read": (
-        view(reading=ShadowProgress(("9",), 3, 250_000, about=1_000_000, seconds=10)),
+        view(reading=ShadowProgress(("9",), 5, 250_000, about=1_000_000, seconds=8)),
         Condition.SNAPSHOTTING, None,
         "250,000 of about 1,000,000 rows are read from the source (25 %), 25,000 rows/s, about "
         "30 s left",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Final
 
 from cdc_assets.changes.mode import Mode
@@ -30,7 +30,12 @@ from cdc_assets.operations.rebuild.table_rebuild import TableRebuild
 from cdc_assets.operations.rebuild.tables import RebuildStanding
 from cdc_assets.operations.resnapshot.connector_snapshot import SnapshotRequest
 from cdc_assets.operations.resnapshot.notes import SignalNote
-from cdc_assets.operations.resnapshot.reading import BY_SNAPSHOT, read, require_key, require_sound
+from cdc_assets.operations.resnapshot.reading import (
+    BY_SNAPSHOT,
+    require_key,
+    requiring_driver,
+    unread,
+)
 from cdc_assets.operations.session import TableSession
 from cdc_assets.schema.types import TableSchema
 
@@ -192,20 +197,21 @@ class ShadowFromSource:
         pace, reading = Pace(said.rows_per_second), source.reading()
         while not shadow.progress.is_read:
             began = pace.clock()
+            before = shadow.progress.rows
             with (
                 effect("source: read a wave"),
                 reading.wave(shadow.progress.next, said.chunk_rows, said.parallel) as wave,
+                requiring_driver(wave, self._where),
             ):
-                found = read(spark(), wave, self._where)
-            within = Range(shadow.progress.next, wave.end)
-            require_sound(found, source.comparison, [within], self._where)
-            since = partial(_since, pace, began)
-            rows = shadow.put(found, source.comparison, wave.end, since)
+                within = Range(shadow.progress.next, wave.end)
+                most = said.chunk_rows * len(wave.parts)
+                found = unread(spark(), wave)
+                shadow.put(found, source.comparison, within, most)
             done = shadow.progress
             self._say(f"wave {done.waves}: {done.rows:,} rows read")
             yield
             if not done.is_read:
-                pace.rest(rows, began)
+                pace.rest(done.rows - before, began)
 
     def _note(self, shadow: ShadowTable, source: SourceRows, old: TableState) -> None:
         place = source.place()
@@ -286,10 +292,6 @@ class ShadowFromSource:
     def _require(self, why: str) -> None:
         if why:
             raise TransientError(why, where=self._where, remedy=_AGAIN)
-
-
-def _since(pace: Pace, began: float) -> float:
-    return pace.clock() - began
 
 
 class ShadowFromSignal:

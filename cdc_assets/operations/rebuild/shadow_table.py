@@ -8,6 +8,7 @@ continues from there; of two at once one conflicts.
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,8 +23,14 @@ from pyspark.sql.types import StructField
 from cdc_assets.changes.names import HELPERS, Shard
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.publish_kind import PublishKind
-from cdc_assets.databases.statements import DIGEST, TOLD
-from cdc_assets.errors import ConflictError, TerminalError
+from cdc_assets.databases.statements import DIGEST, TOLD, Range
+from cdc_assets.errors import (
+    CdcError,
+    ConflictError,
+    OutcomeUnknownError,
+    TerminalError,
+    UnreachableError,
+)
 from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.carried import SideMark
@@ -37,19 +44,22 @@ from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.plan.table_steps import created_with
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
-from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.verifying.canonical import digest, of_told
 from cdc_assets.merge.verifying.putting import Lakes
 from cdc_assets.operations.rebuild.beginning import first_publish
 from cdc_assets.operations.rebuild.tables import ID, READ_FROM_SOURCE, RebuildTables
+from cdc_assets.operations.resnapshot.reading import outside_of, require_sound
 from cdc_assets.registry import TableEntry
-from cdc_assets.schema.comparing import Comparison, Key
+from cdc_assets.schema.comparing import Comparison
 from cdc_assets.schema.silent import CatalogLook
 from cdc_assets.schema.types import TableSchema
 
 HELD: Final = f"{HELPERS}held"
 """Column: whether the shadow table's types can hold all of a row's values."""
 
+_OUTSIDE: Final = f"{HELPERS}outside"
+_SOUND: Final = f"{HELPERS}sound"
+_UNSOUND: Final = "a row that was read is not the lake's"
 _RANK: Final = f"{HELPERS}rank"
 _WAS: Final = f"{HELPERS}was"
 
@@ -85,6 +95,7 @@ class ShadowTable:
         self._entry = tables.shadow_entry(generation)
         self._session = tables.session
         self._state = self._look()
+        self._seconds = 0.0  # that the newest wave of this process took
 
     @property
     def first(self) -> FirstSchema:
@@ -94,8 +105,7 @@ class ShadowTable:
     @property
     def begun(self) -> ShadowProgress | None:
         """The progress; None before reading has begun."""
-        published = self._state.published if self._state else None
-        return published.carried.beside if published else None
+        return self._state.reading if self._state else None
 
     @property
     def progress(self) -> ShadowProgress:
@@ -163,33 +173,49 @@ class ShadowTable:
         progress = begun.carried.beside or ShadowProgress()
         self._publish(begun, replace(progress, about=read.about), None)
 
-    def put(
-        self, found: DataFrame, comparison: Comparison, end: Key | None, since: Callable[[], float]
-    ) -> int:
-        """Publishes the rows of a wave, and the next wave's beginning; returns their number.
+    def put(self, found: DataFrame, comparison: Comparison, within: Range, most: int) -> None:
+        """Publishes the rows of a wave, and the next wave's beginning.
+
+        The write itself reads the source, and fails with the first row that is not sound.
 
         Args:
-            found: the rows that were read, pinned.
+            found: the rows, which are read here.
             comparison: their columns.
-            end: the key that the next wave begins with; None after the last one.
-            since: returns the seconds since the wave was begun.
+            within: the keys of the wave; no end is that of the last one.
+            most: a bound for the number of rows.
 
         Raises:
-            TerminalError: if the lake cannot hold a value of them.
+            TerminalError: if the lake cannot hold a value of them, or a row is not sound.
             ConflictError: if another process came first.
         """
-        before = self._published()
+        before, began = self._published(), time.monotonic()
         table = self._lakes.spark().table(sql.table(self._lakes.catalog, self._entry.target))
-        with translated("put what was read", self._where):
-            made = pinned(_made(found, comparison))
-            counted = made.agg(F.count("*"), F.count_if(~F.col(HELD))).collect()[0]
-            self._require_held(counted[1])
-            position = bytes.fromhex(before.carried.read_at)
-            names = frozenset(each.name for each in comparison.columns)
-            values = (_value(e, names, position, self._entry.shard) for e in table.schema)
-            rows = made.select(*values)
-            self._publish(before, self.progress.after(counted[0], end, since()), rows)
-        return int(counted[0])
+        made = _made(found, comparison, within)
+        sound = F.when(~F.col(_SOUND), F.raise_error(F.lit(_UNSOUND)))
+        position = sound.otherwise(F.lit(bytes.fromhex(before.carried.read_at)))
+        names = frozenset(each.name for each in comparison.columns)
+        rows = made.select(*(_value(e, names, position, self._entry.shard) for e in table.schema))
+        progress = self.progress.after(most, within.end, self._seconds)
+        try:
+            self._publish(before, progress, rows)
+        except (ConflictError, UnreachableError, OutcomeUnknownError):
+            raise
+        except CdcError:
+            self._require_sound(found, comparison, within)
+            raise
+        self._seconds = time.monotonic() - began
+
+    def _require_sound(self, found: DataFrame, comparison: Comparison, within: Range) -> None:
+        """Reads the rows of a wave once more, to count those that are not sound.
+
+        Raises:
+            TerminalError: if there is one.
+        """
+        require_sound(found, comparison, [within], self._where)
+        with translated("look at what was read", self._where):
+            made = _made(found, comparison, within)
+            ((lost,),) = made.agg(F.count_if(~F.col(_SOUND))).collect()
+        self._require_held(lost)
 
     def note(self, until: OffsetVector, old: TableState | None) -> int:
         """Publishes the topic's end once all rows that were read had been delivered.
@@ -213,7 +239,10 @@ class ShadowTable:
                 count, held = rows.agg(F.count("*"), F.count_if(HELD)).collect()[0]
             self._require_held(count - held)
             rows = rows.drop(HELD)
-        self._publish(before, replace(self.progress, until=until), rows)
+        said = self.progress
+        self._publish(
+            before, replace(said, until=until, seconds=said.seconds + self._seconds), rows
+        )
         return int(count)
 
     def finish(self) -> None:
@@ -314,22 +343,27 @@ class ShadowTable:
         return f"table={self._entry.table} lake={self._entry.target}"
 
 
-def _made(found: DataFrame, comparison: Comparison) -> DataFrame:
-    """Returns the lake's values of the source's texts, and whether they are the same values."""
+def _made(found: DataFrame, comparison: Comparison, within: Range) -> DataFrame:
+    """Returns the lake's values of the source's texts, and whether each row is sound.
+
+    A sound row is one of the wave's, and its values are the same as at the source.
+    """
     values = {
         each.name: of_told(F.col(f"{TOLD}{n}"), each, lenient=True)
         for n, each in enumerate(comparison.columns)
     }
-    made = found.select(DIGEST, *(value.alias(name) for name, value in values.items()))
-    return made.withColumn(HELD, digest(comparison.columns) == F.col(DIGEST))
+    outside = outside_of(comparison, [within]).alias(_OUTSIDE)
+    made = found.select(DIGEST, outside, *(value.alias(name) for name, value in values.items()))
+    same = F.coalesce(digest(comparison.columns) == F.col(DIGEST), F.lit(False))
+    return made.withColumn(_SOUND, same & ~F.col(_OUTSIDE))
 
 
 def _value(
-    field: StructField, names: frozenset[str], position: bytes, shard: Shard | None
+    field: StructField, names: frozenset[str], position: Expression, shard: Shard | None
 ) -> Expression:
     value = F.lit(None)
     if field.name == sql.POSITION:
-        value = F.lit(position)
+        value = position
     elif field.name in names:  # the source may have a column of a name that is ours elsewhere
         value = F.col(sql.quote(field.name))
     elif field.name == sql.DELETED:

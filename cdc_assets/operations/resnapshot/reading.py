@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from typing import Final
 
@@ -35,17 +36,28 @@ def read(spark: SparkSession, wave: Wave, where: str) -> DataFrame:
         ConfigError: if Spark has no driver of the database.
         TransientError: if the database could not be read.
     """
+    with requiring_driver(wave, where), translated(_STEP, where):
+        return pinned(unread(spark, wave))
+
+
+def unread(spark: SparkSession, wave: Wave) -> DataFrame:
+    """Returns the rows of a wave, which Spark reads with each use of the frame."""
+    frames = [spark.read.format("jdbc").options(**part).load() for part in wave.parts]
+    return reduce(DataFrame.unionByName, frames)
+
+
+@contextmanager
+def requiring_driver(wave: Wave, where: str) -> Iterator[None]:
+    """Turns the lack of a driver into a `ConfigError` with the remedy."""
     try:
-        with translated(_STEP, where):
-            frames = [spark.read.format("jdbc").options(**part).load() for part in wave.parts]
-            return pinned(reduce(DataFrame.unionByName, frames))
+        yield
     except TransientError as error:
-        if "ClassNotFound" in error.what:
-            driver = wave.parts[0]["driver"]
-            what = f"Spark cannot read the source: {driver} is not on its class path"
-            remedy = "add the driver there; the local server's comes by cdc-assets stack install"
-            raise ConfigError(what, where=where, remedy=remedy) from None
-        raise
+        if "ClassNotFound" not in error.what:
+            raise
+        driver = wave.parts[0]["driver"]
+        what = f"Spark cannot read the source: {driver} is not on its class path"
+        remedy = "add the driver there; the local server's comes by cdc-assets stack install"
+        raise ConfigError(what, where=where, remedy=remedy) from None
 
 
 def require_sound(
@@ -59,7 +71,7 @@ def require_sound(
         TerminalError: if there is one.
     """
     undigested = F.col(DIGEST).isNull()
-    outside = reduce(lambda a, b: a & b, (_outside(comparison, each) for each in within))
+    outside = outside_of(comparison, within)
     with translated(_STEP, where):
         counts = rows.agg(F.count_if(undigested), F.count_if(outside))
         ((long, misplaced),) = counts.collect()
@@ -70,6 +82,11 @@ def require_sound(
         what = f"{misplaced} rows are not where the lake has their keys in order"
         remedy = "read the table by a snapshot of its connector: cdc-assets rebuild --from-snapshot"
         raise TerminalError(what, where=where, remedy=remedy)
+
+
+def outside_of(comparison: Comparison, within: Sequence[Range]) -> Expression:
+    """Returns whether the lake has a row that was read in none of these ranges of keys."""
+    return reduce(lambda a, b: a & b, (_outside(comparison, each) for each in within))
 
 
 def require_key(source: SourceRows, where: str, remedy: str = BY_SNAPSHOT) -> None:

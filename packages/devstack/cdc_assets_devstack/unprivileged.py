@@ -6,11 +6,15 @@ under /root), they also get the capability to pass such folders, and no other ri
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import pwd
 import shutil
 import signal
+import stat
 import subprocess
+import tempfile
 from pathlib import Path
 
 from cdc_assets.errors import TerminalError
@@ -31,6 +35,35 @@ def unprivileged(
     if all(_open_to_all(path) for path in (home, Path(argv[0]).parent)):
         return Command(argv, cwd=cwd, run_as=_nobody(), stop_signal=stop_signal)
     return Command([*_setpriv(argv[0], home), *argv], cwd=cwd, stop_signal=stop_signal)
+
+
+def reachable(*folders: Path) -> Path:
+    """Returns the parent of folders, or of copies of them that root's unprivileged user may enter.
+
+    PostgreSQL's programs ask with access(2) for each other, to which capabilities do not count. So
+    programs in root's own folder, as those of `uvx`, are copied to the folder for temporary files.
+
+    Raises:
+        TerminalError: if somebody else could change the copies.
+    """
+    parent = folders[0].parent
+    if os.geteuid() != 0 or all(map(_open_to_all, folders)):
+        return parent
+    digest = hashlib.sha256(str(parent).encode()).hexdigest()[:12]
+    copy = Path(tempfile.gettempdir()) / f"cdc-assets-programs-{digest}"
+    if not copy.exists():
+        partial = Path(tempfile.mkdtemp(prefix=f"{copy.name}."))
+        for each in folders:
+            shutil.copytree(each, partial / each.name)
+        partial.chmod(0o755)
+        with contextlib.suppress(OSError):  # another process was faster
+            partial.rename(copy)
+        shutil.rmtree(partial, ignore_errors=True)
+    about = copy.lstat()
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != 0 or about.st_mode & 0o022:
+        what = "the copy of PostgreSQL's programs belongs to somebody else"
+        raise TerminalError(what, where=str(copy), remedy="remove it, or set TMPDIR")
+    return copy
 
 
 def give_away(*paths: Path) -> None:
