@@ -9,7 +9,7 @@ all but one need a name: see `ReplicationConfig.name`.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import dagster as dg
 from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
@@ -22,6 +22,8 @@ from cdc_assets.orchestration.keys import REPLICATED
 from cdc_assets.orchestration.translator import TableProps, Translator
 from cdc_assets.registry import Registry, RegistryFile
 
+Sensors = Literal["running", "stopped"]
+
 __all__ = ["Replication", "TableProps", "Translator", "build_definitions", "when_changed"]
 
 
@@ -31,6 +33,7 @@ def build_definitions(
     name: str = "",
     translator: Translator | None = None,
     registry: Registry | None = None,
+    sensors: Sensors = "stopped",
 ) -> dg.Definitions:
     """Returns a replication's assets, checks, sensors, schedules and resource, for merging.
 
@@ -42,6 +45,8 @@ def build_definitions(
         name: the replication's name, instead of that in the configuration.
         translator: decides how Dagster shows each table.
         registry: the tables, instead of those in the configuration's registry.
+        sensors: whether sensors and schedules are ``running`` from the beginning, or ``stopped``
+            until somebody starts them: another person's `dg dev` must not merge, alert or prune.
 
     Raises:
         ConfigError: if the configuration is wrong: names file, line and key.
@@ -49,7 +54,8 @@ def build_definitions(
     """
     read = config if isinstance(config, ReplicationConfig) else load_config(Path(config))
     known = RegistryFile(read.registry).load() if registry is None else registry
-    return mounted_definitions(read, known, translator or Translator(), name)
+    runs = sensors == "running"
+    return mounted_definitions(read, known, translator or Translator(), name, runs=runs)
 
 
 def when_changed() -> dg.AutomationCondition[Any]:
@@ -81,13 +87,11 @@ class ReplicationScaffolder(dg.Scaffolder):
 
     def scaffold(self, request: dg.ScaffoldRequest[Any]) -> None:
         """Writes a commented configuration and the `defs.yaml` that mounts it."""
-        from dagster.components.component_scaffolding import scaffold_component
-
         folder = request.target_path.parent if request.append else request.target_path
         file = folder / DEFAULT_FILE
         if not file.exists():
             file.write_text(Starter().text(), encoding="utf-8")
-        scaffold_component(request, {"config": DEFAULT_FILE})
+        dg.scaffold_component(request, {"config": DEFAULT_FILE})
 
 
 def _of_props(props: TableProps) -> dict[str, Any]:
@@ -102,12 +106,15 @@ class Replication(dg.Component, dg.Resolvable):
     Attributes:
         config: the configuration's file, relative to the folder of the component.
         name: the replication's name, instead of that in the configuration: see there.
+        sensors: whether sensors and schedules are ``running`` from the beginning, or ``stopped``
+            until somebody starts them.
         translation: attributes of the tables' assets. In templates `table` has `source`, `schema`
             and `name`, `target` has `namespace` and `name`, and `spec` is the default asset spec.
     """
 
     config: str = DEFAULT_FILE
     name: str = ""
+    sensors: Sensors = "stopped"
     translation: (
         Annotated[TranslationFn[TableProps], TranslationFnResolver[TableProps](_of_props)] | None
     ) = None
@@ -119,7 +126,7 @@ class Replication(dg.Component, dg.Resolvable):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Builds the definitions from the configuration and the registry, and nothing else."""
         file = Path(context.path) / self.config
-        return build_definitions(file, name=self.name, translator=_Asks(self))
+        return build_definitions(file, name=self.name, translator=_Asks(self), sensors=self.sensors)
 
 
 @dataclass

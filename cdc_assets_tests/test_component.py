@@ -93,6 +93,27 @@ def test_a_component_mounts_a_replication_as_its_translation_says(
     assert names >= {"east_replicate", "east_discover", "east_replication_slo"}
 
 
+@pytest.mark.parametrize("said", [None, "stopped", "running", "{{ env.OUR_SENSORS }}"])
+def test_sensors_and_schedules_run_only_where_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str | None
+) -> None:
+    monkeypatch.setenv("OUR_SENSORS", "running")
+    with create_defs_folder_sandbox() as sandbox:
+        attributes = {"name": "east", **({"sensors": said} if said else {})}
+        folder = sandbox.scaffold_component(
+            cdc_assets.Replication,
+            defs_path=Path("shop"),
+            defs_yaml_contents={"type": "cdc_assets.Replication", "attributes": attributes},
+        )
+        write(folder, "orders")
+        with sandbox.load_component_and_build_defs(defs_path=Path("shop")) as (_, made):
+            statuses = {
+                each.default_status.value
+                for each in (*(made.sensors or ()), *(made.schedules or ()))
+            }
+    assert statuses == {"STOPPED" if said in {None, "stopped"} else "RUNNING"}
+
+
 def test_scaffolding_writes_a_configuration_that_loads(tmp_path: Path) -> None:
     with create_defs_folder_sandbox() as sandbox:
         folder = sandbox.scaffold_component(cdc_assets.Replication, defs_path=Path("shop"))

@@ -117,11 +117,23 @@ def _offered(config: ReplicationConfig, jobs: Sequence[dg.JobDefinition]) -> lis
 
 
 def mounted_definitions(
-    config: ReplicationConfig, registry: Registry, translator: Translator, name: str = ""
+    config: ReplicationConfig,
+    registry: Registry,
+    translator: Translator,
+    name: str = "",
+    *,
+    runs: bool = False,
 ) -> dg.Definitions:
     """Builds the definitions for a project that has more than this replication.
 
     The location's executor is left to the project; sensors have jobs with ours.
+
+    Args:
+        config: the configuration.
+        registry: the tables.
+        translator: decides how Dagster shows each table.
+        name: the replication's name, instead of that in the configuration.
+        runs: whether sensors and schedules run from the beginning.
 
     Raises:
         TerminalError: if the translator gives two tables one key.
@@ -130,7 +142,7 @@ def mounted_definitions(
     def spec_of(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
         return translator.get_asset_spec(TableProps(config, entry, default_spec(config, entry)))
 
-    mounted = config.mounted(Mount(spec_of), name)
+    mounted = config.mounted(Mount(spec_of, runs), name)
     _require_own_keys(mounted, replicated(mounted, registry))
     return build_definitions(mounted, registry)
 

@@ -7,11 +7,13 @@ of them is kept, only the merged rows.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 import dagster as dg
+
+from cdc_assets.effects import effect
 
 QUIET: Final = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
@@ -40,3 +42,17 @@ def reason_of(event: dg.DagsterEvent) -> str:
     if described:
         return described.partition(": ")[2]  # the table is named beside it
     return f"failed ({data.error.cls_name if data.error else 'unknown error'})"
+
+
+def limit_pools(instance: dg.DagsterInstance, names: Collection[str]) -> None:
+    """Gives pools without a limit of their own the limit 1; leaves those that somebody has set.
+
+    A limit that only comes from the instance's default is not one of their own.
+    """
+    storage = instance.event_log_storage
+    if not storage.supports_global_concurrency_limits:
+        return
+    own = {each.name for each in storage.get_pool_limits() if not each.from_default}
+    for name in sorted(set(names) - own):
+        with effect("dagster: pool"):
+            storage.set_concurrency_slots(name, 1)

@@ -32,6 +32,7 @@ from cdc_assets.orchestration.keys import (
     named,
     table_key,
 )
+from cdc_assets.orchestration.mount import schedule_status
 from cdc_assets.registry import Registry
 
 PAGE: Final = 100
@@ -59,7 +60,7 @@ def housekeeping_schedule(config: ReplicationConfig, loaded: Registry) -> dg.Sch
     return dg.ScheduleDefinition(
         job=housekeeping_job(config, loaded),
         cron_schedule="*/30 * * * *",
-        default_status=dg.DefaultScheduleStatus.RUNNING,
+        default_status=schedule_status(config),
         description="Deletes old runs and events, so that the event log does not grow for ever.",
     )
 

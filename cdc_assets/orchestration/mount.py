@@ -29,9 +29,12 @@ class Mount:
 
     Attributes:
         spec_of: returns a table's asset spec, including its key.
+        runs: whether sensors and schedules run unless somebody stops them; otherwise they are
+            stopped until somebody starts them.
     """
 
     spec_of: SpecOf
+    runs: bool = False
     _keys: dict[TableEntry, dg.AssetKey] = field(
         default_factory=dict[TableEntry, dg.AssetKey], compare=False, repr=False
     )
@@ -46,3 +49,20 @@ class Mount:
 def mount_of(config: ReplicationConfig) -> Mount | None:
     """Returns the mount; None if the whole code location is ours."""
     return config.mount if isinstance(config.mount, Mount) else None
+
+
+def sensor_status(config: ReplicationConfig) -> dg.DefaultSensorStatus:
+    """Returns the status of the replication's sensors as long as nobody has changed it."""
+    runs = dg.DefaultSensorStatus.RUNNING
+    return runs if _runs(config) else dg.DefaultSensorStatus.STOPPED
+
+
+def schedule_status(config: ReplicationConfig) -> dg.DefaultScheduleStatus:
+    """Returns the status of the replication's schedules as long as nobody has changed it."""
+    runs = dg.DefaultScheduleStatus.RUNNING
+    return runs if _runs(config) else dg.DefaultScheduleStatus.STOPPED
+
+
+def _runs(config: ReplicationConfig) -> bool:
+    mount = mount_of(config)
+    return mount is None or mount.runs

@@ -22,6 +22,7 @@ from cdc_assets.orchestration.keys import (
     named,
 )
 from cdc_assets.orchestration.matching import check_of, comparable
+from cdc_assets.orchestration.mount import schedule_status
 from cdc_assets.orchestration.side_by_side import side_by_side
 from cdc_assets.registry import Registry, TableEntry
 
@@ -82,7 +83,7 @@ def _schedule(
         ),
         cron_schedule=said.schedule,
         execution_fn=evaluate,
-        default_status=dg.DefaultScheduleStatus.RUNNING,
+        default_status=schedule_status(config),
         description=(
             f"Compares each table of {source} with its source once in {said.every_hours:g} h, some "
             "of them at a time."

@@ -13,6 +13,7 @@ from cdc_assets.log.hours import hour_of
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.status import read_status
 from cdc_assets.orchestration import build_definitions
+from cdc_assets.orchestration.instance import limit_pools
 from cdc_assets.orchestration.keys import TAG_BACKLOG, TAG_MODE, TAG_TABLE
 from cdc_assets.orchestration.sensors import discover_sensor, replicate_sensor, slo_sensor
 from cdc_assets.registry import Registry
@@ -59,6 +60,20 @@ def test_the_first_table_is_looked_for_more_often(tmp_path: Path) -> None:
     assert later.minimum_interval_seconds == 15
 
 
+@pytest.mark.slow
+def test_only_pools_that_nobody_has_limited_are_limited_to_one(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "dagster.yaml").write_text("concurrency: {pools: {default_limit: 5}}")
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        storage = instance.event_log_storage
+        storage.set_concurrency_slots("mine", 3)
+        storage.initialize_concurrency_limit_to_default("by_default")
+        limit_pools(instance, {"mine", "by_default", "new"})
+        found = {each.name: each.limit for each in storage.get_pool_limits()}
+        assert found == {"mine": 3, "by_default": 1, "new": 1}
+
+
 @pytest.mark.stack
 class TestDiscover:
     def test_new_topics_are_registered_and_observed(
@@ -75,6 +90,8 @@ class TestDiscover:
         (event,) = result.asset_events
         assert event.asset_key == dg.AssetKey(["kafka", topic])
         assert event.metadata["offsets"].value == 2
+        limits = {each.name: each.limit for each in instance.event_log_storage.get_pool_limits()}
+        assert limits == {"merge_shop__public__orders": 1}
 
     def test_a_reload_that_failed_is_tried_again_though_nothing_is_new(
         self, world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch

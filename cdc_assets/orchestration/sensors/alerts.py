@@ -17,7 +17,7 @@ from cdc_assets.operate.services import utc_now
 from cdc_assets.operate.unsent import UnsentAlerts
 from cdc_assets.operate.webhook import formed, post
 from cdc_assets.orchestration.keys import is_of, named, table_key
-from cdc_assets.orchestration.mount import mount_of
+from cdc_assets.orchestration.mount import mount_of, sensor_status
 from cdc_assets.registry import Registry
 
 MOST: Final = 20
@@ -40,7 +40,7 @@ def alert_sensor(config: ReplicationConfig, loaded: Registry) -> dg.SensorDefini
 
     @dg.run_failure_sensor(
         name=named(config, "alerts"),
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=sensor_status(config),
         minimum_interval_seconds=30,
         description="Posts runs that failed otherwise than by a table to `alerts.webhook`.",
     )

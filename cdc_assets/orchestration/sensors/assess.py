@@ -16,6 +16,7 @@ from cdc_assets.operate.plaintext import plaintext_logins
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.orchestration.assessing import look_now, verdicts
 from cdc_assets.orchestration.keys import named
+from cdc_assets.orchestration.mount import sensor_status
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
 from cdc_assets.orchestration.sensors.slo import EventCursor, is_news
 from cdc_assets.registry import Registry
@@ -50,6 +51,6 @@ def assess_sensor(
         name=named(config, "assess"),
         evaluation_fn=evaluate,
         minimum_interval_seconds=int(config.assess.every_minutes * 60),
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=sensor_status(config),
         description="Tells of each table whether it can be replicated exactly, and what to do.",
     )

@@ -12,6 +12,7 @@ from cdc_assets.operate.ddl import DdlProgress, DdlReading, TableStatement, foll
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.orchestration.keys import named, table_key
+from cdc_assets.orchestration.mount import sensor_status
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
 from cdc_assets.registry import Registry
 
@@ -40,7 +41,7 @@ def ddl_sensor(
         name=named(config, "schema_changes"),
         evaluation_fn=evaluate,
         minimum_interval_seconds=INTERVAL_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=sensor_status(config),
         description="Shows statements that change replicated tables, where a source tells them.",
     )
 

@@ -17,7 +17,9 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TransientError, UnreachableError
 from cdc_assets.operate.discovery import discover, not_tables, replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
-from cdc_assets.orchestration.keys import named, table_key, topic_key
+from cdc_assets.orchestration.instance import limit_pools
+from cdc_assets.orchestration.keys import named, pool_name, table_key, topic_key
+from cdc_assets.orchestration.mount import sensor_status
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
 from cdc_assets.registry import Registry, TableEntry
 
@@ -56,11 +58,15 @@ def discover_sensor(
     effect after a while.
     """
     services = Services(config, clock)
-    entries, reloads = replicated(config, loaded), Reloads()
+    entries, reloads, limited = replicated(config, loaded), Reloads(), set[str]()
 
     @skipping_when_unreachable
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         found = discover(services)
+        pools = {pool_name(config, each) for each in replicated(config, found.registry)}
+        if not pools <= limited:
+            limit_pools(context.instance, pools - limited)
+            limited.update(pools)
         missing = [
             entry for entry in replicated(config, found.registry)
             if entry.table not in loaded.tables
@@ -78,7 +84,7 @@ def discover_sensor(
         name=named(config, "discover"),
         evaluation_fn=evaluate,
         minimum_interval_seconds=INTERVAL_SECONDS if loaded.tables else FIRST_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=sensor_status(config),
         description="Finds new topics, registers their tables and loads the definitions again.",
     )
 

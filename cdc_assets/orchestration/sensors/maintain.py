@@ -42,6 +42,7 @@ from cdc_assets.orchestration.keys import (
     named,
     run_tags,
 )
+from cdc_assets.orchestration.mount import sensor_status
 from cdc_assets.orchestration.sensors.replicate import busy_tables
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
 from cdc_assets.orchestration.target import target_of
@@ -163,7 +164,7 @@ def maintain_sensor(
         evaluation_fn=evaluate,
         **target_of(config, keys, "maintain_tables"),
         minimum_interval_seconds=INTERVAL_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=sensor_status(config),
         description="Starts runs for lake tables with many small files, deletes or snapshots.",
     )
 

@@ -41,6 +41,7 @@ from cdc_assets.orchestration.keys import (
     table_key,
 )
 from cdc_assets.orchestration.liveness import Listener
+from cdc_assets.orchestration.mount import sensor_status
 from cdc_assets.orchestration.planning import Due, RunPlan, Slots, is_due, one_run_reads, plan_runs
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
 from cdc_assets.orchestration.target import target_of
@@ -89,7 +90,7 @@ def replicate_sensor(
         evaluation_fn=evaluate,
         **target_of(config, [table_key(config, each) for each in tables], "replicate_tables"),
         minimum_interval_seconds=INTERVAL_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=sensor_status(config),
         description="Starts runs for tables whose topics hold changes not merged yet.",
     )
 

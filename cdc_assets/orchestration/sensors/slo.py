@@ -46,6 +46,7 @@ from cdc_assets.orchestration.metadata import (
     quiet_metadata,
     schema_metadata,
 )
+from cdc_assets.orchestration.mount import sensor_status
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
 from cdc_assets.registry import Registry
 
@@ -138,7 +139,7 @@ def slo_sensor(
         name=named(config, "replication_slo"),
         evaluation_fn=evaluate,
         minimum_interval_seconds=INTERVAL_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=sensor_status(config),
         description="Evaluates the checks of all tables, idle and failing ones too.",
     )
 

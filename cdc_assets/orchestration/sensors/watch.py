@@ -28,6 +28,7 @@ from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.operate.unsent import ResendResult, UnsentAlerts
 from cdc_assets.operate.webhook import beat
 from cdc_assets.orchestration.keys import CHECK_MATCHES, CHECK_OFFSETS, named, table_key
+from cdc_assets.orchestration.mount import sensor_status
 from cdc_assets.registry import Registry, TableEntry
 
 INTERVAL_SECONDS: Final = 60
@@ -62,7 +63,7 @@ def watch_sensor(
         name=named(config, "watch"),
         evaluation_fn=evaluate,
         minimum_interval_seconds=INTERVAL_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=sensor_status(config),
         description="Posts what is wrong to `alerts.webhook`, once, and its recovery.",
     )
 
