@@ -7,6 +7,7 @@ completion are quick.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping
@@ -279,6 +280,28 @@ def _operation_command(path: str) -> click.Command:
         return open_console(services)
 
     return command_of(operation, _config, open_console)
+
+
+@cli.group("config")
+def config_group() -> None:
+    """The configuration file."""
+
+
+@config_group.command("schema")
+def config_schema() -> None:
+    """Print the JSON Schema of the configuration, for editors and checks."""
+    from cdc_assets.config import ReplicationConfig
+
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    click.echo(json.dumps({**dialect, **ReplicationConfig.model_json_schema()}, indent=2))
+
+
+@config_group.command("check")
+def config_check() -> None:
+    """Read the configuration and say what is wrong in it; asks nobody."""
+    config = _config()
+    sources = ", ".join(config.sources) or "none"
+    click.echo(f"{config.path}: correct; sources: {sources}")
 
 
 def _config() -> ReplicationConfig:

@@ -13,9 +13,13 @@ from typing import Annotated, Any, Literal
 
 import dagster as dg
 from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
+from pydantic import GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from cdc_assets.config import ReplicationConfig, load_config
-from cdc_assets.config.load import DEFAULT_FILE
+from cdc_assets.config.load import DEFAULT_FILE, read_config
+from cdc_assets.config.secret import TEMPLATE
 from cdc_assets.config.starter import Starter
 from cdc_assets.orchestration import mounted_definitions
 from cdc_assets.orchestration.keys import REPLICATED
@@ -98,13 +102,35 @@ def _of_props(props: TableProps) -> dict[str, Any]:
     return {"props": props, "table": props.entry.table, "target": props.entry.target}
 
 
+class _Document:
+    """Gives a mapping the JSON Schema of a configuration; it is validated later."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, _schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Returns the configuration's own schema."""
+        return handler(ReplicationConfig.__pydantic_core_schema__)
+
+
+def _resolved(context: dg.ResolutionContext, value: Any) -> Any:
+    """Returns a value with its templates resolved, but for variables: some name secrets."""
+    if isinstance(value, dict):
+        return {key: _resolved(context, each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_resolved(context, each) for each in value]
+    is_text = isinstance(value, str) and TEMPLATE.fullmatch(value.strip()) is None
+    return context.resolve_value(value) if is_text else value
+
+
 @dg.scaffold_with(ReplicationScaffolder)
 @dataclass
 class Replication(dg.Component, dg.Resolvable):
     """Tables of operational databases, kept equal in the lake: one asset for each.
 
     Attributes:
-        config: the configuration's file, relative to the folder of the component.
+        config: the configuration's file, relative to the folder of the component; or the
+            configuration itself, whose relative paths relate to that folder.
         name: the replication's name, instead of that in the configuration: see there.
         sensors: whether sensors and schedules are ``running`` from the beginning, or ``stopped``
             until somebody starts them.
@@ -112,7 +138,10 @@ class Replication(dg.Component, dg.Resolvable):
             and `name`, `target` has `namespace` and `name`, and `spec` is the default asset spec.
     """
 
-    config: str = DEFAULT_FILE
+    config: Annotated[
+        str | dict[str, Any],
+        dg.Resolver(_resolved, model_field_type=str | Annotated[dict[str, Any], _Document()]),
+    ] = DEFAULT_FILE
     name: str = ""
     sensors: Sensors = "stopped"
     translation: (
@@ -125,8 +154,12 @@ class Replication(dg.Component, dg.Resolvable):
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Builds the definitions from the configuration and the registry, and nothing else."""
-        file = Path(context.path) / self.config
-        return build_definitions(file, name=self.name, translator=_Asks(self), sensors=self.sensors)
+        folder, said = Path(context.path), self.config
+        inline = isinstance(said, dict)
+        config = read_config(said, folder, f"{folder}/defs.yaml") if inline else folder / said
+        return build_definitions(
+            config, name=self.name, translator=_Asks(self), sensors=self.sensors
+        )
 
 
 @dataclass

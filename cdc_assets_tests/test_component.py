@@ -7,10 +7,13 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+import yaml
 from dagster.components.testing import create_defs_folder_sandbox
+from jsonschema import Draft202012Validator
 
 import cdc_assets
-from cdc_assets.config import load_config
+from cdc_assets.config import Secret, load_config
+from cdc_assets.config.load import read_config
 from cdc_assets.errors import TerminalError
 from cdc_assets.log.hours import hour_of
 from cdc_assets.operate.services import utc_now
@@ -112,6 +115,60 @@ def test_sensors_and_schedules_run_only_where_that_is_asked_for(
                 for each in (*(made.sensors or ()), *(made.schedules or ()))
             }
     assert statuses == {"STOPPED" if said in {None, "stopped"} else "RUNNING"}
+
+
+DOCUMENT = """
+type: cdc_assets.Replication
+attributes:
+  name: east
+  config:
+    kafka:
+      bootstrap_servers: "{{ env.OUR_KAFKA }}"
+      properties: {security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: us,
+        sasl.password: "{{ env.NOT_READ_YET }}"}
+    lake: {catalog: {type: sql, uri: "sqlite:///lake.db"}, warehouse: "lake/{{ env.OUR_STAGE }}"}
+    sources:
+      shop: {format: debezium-json, topics: {include: ['shop\\..*']}}
+"""
+
+
+def test_a_configuration_may_be_a_part_of_the_component(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUR_KAFKA", "kafka:9092")
+    monkeypatch.setenv("OUR_STAGE", "test")
+    monkeypatch.delenv("NOT_READ_YET", raising=False)
+    with create_defs_folder_sandbox() as sandbox:
+        folder = sandbox.scaffold_component(
+            cdc_assets.Replication,
+            defs_path=Path("shop"),
+            defs_yaml_contents=yaml.safe_load(DOCUMENT),
+        )
+        (folder / "replication.yaml").unlink()
+        with sandbox.load_component_and_build_defs(defs_path=Path("shop")) as (component, made):
+            assert isinstance(component, cdc_assets.Replication)
+            assert isinstance(component.config, dict)
+            config = read_config(component.config, folder, "defs.yaml")
+            assert "east_discover" in {each.name for each in made.sensors or ()}
+    assert config.kafka.bootstrap_servers == "kafka:9092"
+    assert config.kafka.properties["sasl.password"] == Secret(env="NOT_READ_YET")
+    assert config.lake.warehouse.endswith("/shop/lake/test")
+    assert config.home.is_relative_to(folder)
+
+
+def test_a_mistake_in_it_is_found_by_its_schema(tmp_path: Path) -> None:
+    """`dg check yaml` compares `defs.yaml` with this schema, in a process without our code."""
+    model = cdc_assets.Replication.get_model_cls()
+    assert model is not None
+    schema = Draft202012Validator(model.model_json_schema())
+    attributes = yaml.safe_load(DOCUMENT)["attributes"]
+    assert schema.is_valid(attributes)
+    for part, value in (
+        ("spark", {"remot": "local"}), ("runs", {"every_seconds": "often"}), ("sources", []),
+        ("kafka", {}),
+    ):  # fmt: skip
+        wrong = {**attributes, "config": {**attributes["config"], part: value}}
+        assert not schema.is_valid(wrong), part
 
 
 def test_scaffolding_writes_a_configuration_that_loads(tmp_path: Path) -> None:

@@ -1,15 +1,20 @@
 """The configuration: what it accepts, and that every error names file, line, key and remedy."""
 
 import copy
+import json
 import math
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from cdc_assets_devstack.configured import make_lake_folders
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 from pyiceberg.io import load_file_io
 
 from cdc_assets.changes.names import LakeName, TableName
@@ -28,6 +33,8 @@ from cdc_assets.schema.modes import (
 )
 from cdc_assets.schema.parse import TypeSpec
 from cdc_assets.schema.types import Decimal, Primitive
+from cdc_assets_tests.command import run_command
+from cdc_assets_tests.words import CHECKOUT
 
 DESIGN_EXAMPLE = r"""
 kafka: {bootstrap_servers: 127.0.0.1:19092, properties: {}}
@@ -758,3 +765,77 @@ def test_the_tree_is_frozen_and_has_defaults_for_all_but_two_parts():
     assert config.lake.format_version == 3
     with pytest.raises(ValueError, match="frozen"):
         config.home = Path("/")  # pyright: ignore[reportAttributeAccessIssue]
+
+
+VARIABLES = """
+kafka: {bootstrap_servers: "{{ env.OUR_KAFKA }}"}
+lake: {warehouse: "s3://{{ env.OUR_BUCKET }}/lake",
+  catalog: {type: sql, uri: "{{ env.OUR_CATALOG }}"}}
+spark: {remote: "sc://spark", token: "{{env.OUR_TOKEN}}"}
+"""
+
+
+@pytest.mark.unit
+def test_texts_may_name_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that may be secret are read when they are needed, all others at once."""
+    monkeypatch.setenv("OUR_KAFKA", "kafka:9092")
+    monkeypatch.setenv("OUR_BUCKET", "ours")
+    for name in ("OUR_TOKEN", "OUR_CATALOG"):
+        monkeypatch.delenv(name, raising=False)
+    config = parse_config(VARIABLES)
+    assert config.kafka.bootstrap_servers == "kafka:9092"
+    assert config.lake.warehouse == "s3://ours/lake"
+    assert (config.lake.catalog.uri, config.spark.token) == (
+        Secret(env="OUR_CATALOG"),
+        Secret(env="OUR_TOKEN"),
+    )
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [("OUR_KAFKA", ":2 kafka.bootstrap_servers"), ("OUR_BUCKET", ":3 lake.warehouse")],
+)
+def test_a_variable_that_is_not_set_is_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, place: str
+) -> None:
+    for each in ("OUR_KAFKA", "OUR_BUCKET"):
+        monkeypatch.setenv(each, "set")
+    monkeypatch.delenv(name)
+    with pytest.raises(ConfigError, match=f"variable {name} is not set") as raised:
+        parse_config(VARIABLES)
+    assert place in str(raised.value)
+
+
+def whole_documents() -> Iterator[dict[str, Any]]:
+    """The shipped configurations, and those in the pages, made whole where they are parts."""
+    for file in CHECKOUT.glob("*/**/replication*.yaml"):
+        yield yaml.safe_load(file.read_text())
+    whole = yaml.safe_load((CHECKOUT / "replication.yaml").read_text())
+    for page in CHECKOUT.glob("docs/**/*.md"):
+        for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL):
+            part = yaml.safe_load(block) if "…" not in block else None
+            if (
+                not isinstance(part, dict)
+                or not part.keys() <= ReplicationConfig.model_fields.keys()
+            ):
+                continue
+            sources = part.get("sources") or whole["sources"]
+            usual = {"format": "debezium-json", "topics": {"include": ["shop"]}}
+            yield {**whole, **part, "sources": {key: usual | of for key, of in sources.items()}}
+
+
+@pytest.mark.unit
+def test_the_schema_of_the_configuration_accepts_what_is_shown_and_describes_fields() -> None:
+    done = run_command(CHECKOUT, "config", "schema")
+    schema = json.loads(done.stdout)
+    Draft202012Validator.check_schema(schema)
+    documents = list(whole_documents())
+    assert len(documents) > 15
+    for document in documents:
+        parse_config(yaml.safe_dump(document))
+        assert not [*Draft202012Validator(schema).iter_errors(document)], document
+    shown = schema["$defs"]["ResnapshotConfig"]["properties"]
+    assert shown["parallel"]["description"].startswith("number of statements that read at once; a")
+    done = run_command(CHECKOUT, "config", "check")
+    assert done.stdout == f"{CHECKOUT / 'replication.yaml'}: correct; sources: shop\n"

@@ -269,12 +269,13 @@ def test_the_demo_begins_in_an_empty_folder(dist: Path, tmp_path: Path) -> None:
     def said() -> str:
         return (tmp_path / "out").read_text(errors="replace")
 
-    def states() -> str:
-        return called(tmp_path, Path(program[0]), *program[1:], "status", **mine).stdout
+    merged = tmp_path / ".cdc" / "logs" / "dagster.log"
 
     try:
         until(lambda: "Look at the replication" in said(), "it has begun", within_seconds=400)
-        until(lambda: "CURRENT" in states(), "a table is current", within_seconds=300)
+        until(lambda: "merged" in merged.read_text(), "a table has rows", within_seconds=300)
+        status = called(tmp_path, Path(program[0]), *program[1:], "status", **mine)
+        assert "shop.public.orders" in status.stdout, status.stderr
     finally:
         demo.send_signal(signal.SIGINT)
         demo.wait(120)

@@ -19,7 +19,9 @@ def _kind(word: object) -> object:
     return _KIND_ALIASES.get(word, word) if isinstance(word, str) else word
 
 
-DatabaseKind = Annotated[Literal["postgres", "mysql", "mariadb"], BeforeValidator(_kind)]
+DatabaseKind = Annotated[
+    Literal["postgres", "mysql", "mariadb"], BeforeValidator(_kind, json_schema_input_type=str)
+]
 
 
 class DatabaseConfig(Strict):

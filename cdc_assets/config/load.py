@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,11 +19,15 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from cdc_assets.config.model import CONFIG_FILE, ReplicationConfig
+from cdc_assets.config.secret import TEMPLATE, Variable
 from cdc_assets.config.strict import BASE_DIRECTORY, UNKNOWN_KEY, nearest
 from cdc_assets.errors import ConfigError
 
 CONFIG_VARIABLE = "CDC_ASSETS_CONFIG"
 DEFAULT_FILE = "replication.yaml"
+
+_Place = tuple[int | str, ...]
+"""The keys and numbers that lead to a value of the document."""
 
 _VARIANTS = frozenset({"str", "Secret", "function-before[_only_its_place(), Secret]"})
 _PLAIN_WORDS = {
@@ -71,13 +75,87 @@ def parse_config(text: str, file: Path | None = None) -> ReplicationConfig:
     name = str(file or "configuration")
     root, data = read_document(text, name)
     context = {CONFIG_FILE: file, BASE_DIRECTORY: file.parent} if file else {}
+    return _validated(data, root, name, context)
+
+
+def read_config(data: Mapping[str, Any], folder: Path, name: str) -> ReplicationConfig:
+    """Reads the configuration from its content.
+
+    Args:
+        data: the document.
+        folder: against which relative paths resolve.
+        name: of the document, for errors.
+
+    Raises:
+        ConfigError: see `load_config`; without lines.
+    """
+    return _validated(data, None, name, {BASE_DIRECTORY: folder})
+
+
+def _validated(
+    data: Any, root: yaml.Node | None, name: str, context: dict[str, Path]
+) -> ReplicationConfig:
+    filling, config, problems = _Filling(), None, list[_Problem]()
     try:
-        return ReplicationConfig.model_validate(data, context=context)
+        config = ReplicationConfig.model_validate(filling.of(data, ()), context=context)
     except ValidationError as error:
-        details = error.errors(include_url=False)
-        problems = [_problem(each, root) for each in details]
-        # The validation error holds the input, so it must not be chained.
-        raise _combined(problems, name) from None
+        # It holds the input, so it must not be chained.
+        problems = [_problem(each, root) for each in error.errors(include_url=False)]
+    used = ((place, each.name) for place, each in filling.used if not each and not each.is_secret)
+    unset = [_unset(place, each, root) for place, each in (*filling.unset, *used)]
+    named = {each.key for each in unset}
+    problems = [*unset, *(each for each in problems if each.key not in named)]
+    if config is None or problems:
+        raise _combined(problems, name)
+    return config
+
+
+@dataclass(slots=True)
+class _Filling:
+    """Fills in the variables that a document's texts name as ``{{ env.NAME }}``.
+
+    Attributes:
+        used: variables that are a whole text.
+        unset: names of those that are not set, and are a part of a text.
+        done: the parts of the document that were visited, by identity: some may be shared, or be a
+            part of themselves.
+    """
+
+    used: list[tuple[_Place, Variable]] = field(default_factory=list[tuple[_Place, Variable]])
+    unset: list[tuple[_Place, str]] = field(default_factory=list[tuple[_Place, str]])
+    done: dict[int, Any] = field(default_factory=dict[int, Any])
+
+    def of(self, value: Any, place: _Place) -> Any:
+        """Returns a part of the document, which is at a place, with its variables."""
+        if isinstance(value, str):
+            return self._text(value, place)
+        known = id(cast("object", value))
+        if known in self.done or not isinstance(value, dict | list):
+            return self.done.get(known, value)
+        self.done[known] = value
+        made: Any
+        if isinstance(value, list):
+            items = enumerate(cast("list[Any]", value))
+            made = [self.of(each, (*place, at)) for at, each in items]
+        else:
+            keys = cast("dict[Any, Any]", value).items()
+            made = {key: self.of(each, (*place, key)) for key, each in keys}
+        self.done[known] = made
+        return made
+
+    def _text(self, text: str, place: _Place) -> str:
+        if whole := TEMPLATE.fullmatch(text.strip()):
+            self.used.append((place, variable := Variable(whole[1])))
+            return variable
+        names = (each[1] for each in TEMPLATE.finditer(text))
+        self.unset += [(place, name) for name in names if not os.environ.get(name)]
+        return TEMPLATE.sub(lambda found: os.environ.get(found[1], ""), text)
+
+
+def _unset(place: _Place, name: str, root: yaml.Node | None) -> _Problem:
+    what = f"the environment variable {name} is not set"
+    key = ".".join(str(part) for part in place)
+    return _Problem(what, key, line_of(root, place), f"export {name}=… before starting")
 
 
 @dataclass(frozen=True, slots=True)

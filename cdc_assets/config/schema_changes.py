@@ -57,8 +57,12 @@ def _all_kinds(said: object) -> object:
     return {kind.value: said for kind in SilentKind} if isinstance(said, str) else said
 
 
-SchemaChangesOrMode = Annotated[SchemaChanges, BeforeValidator(_mode_alone)]
+SchemaChangesOrMode = Annotated[
+    SchemaChanges, BeforeValidator(_mode_alone, json_schema_input_type=SchemaChanges | ReactionName)
+]
 """A mode alone is short for ``{mode: …}``."""
 
-SilentChangesOrOne = Annotated[SilentChanges, BeforeValidator(_all_kinds)]
+SilentChangesOrOne = Annotated[
+    SilentChanges, BeforeValidator(_all_kinds, json_schema_input_type=SilentChanges | str)
+]
 """One reaction alone is that to all kinds."""

@@ -23,7 +23,9 @@ Text = Annotated[str, Field(pattern="^[!-~]([ -~]*[!-~])?$")]
 """Characters that a header may hold."""
 
 Urls = Annotated[
-    tuple[SecretUrl, ...], BeforeValidator(_as_list), Field(strict=False, min_length=1)
+    tuple[SecretUrl, ...],
+    BeforeValidator(_as_list, json_schema_input_type=SecretUrl | list[SecretUrl]),
+    Field(strict=False, min_length=1),
 ]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
@@ -29,13 +29,47 @@ _NUMERIC_SECRET = re.compile(
 """How the names of secrets end: ``token.refresh-window-ms`` is none, and takes a number."""
 
 
+TEMPLATE = re.compile(r"\{\{ *env\.([A-Za-z_][A-Za-z0-9_]*) *\}\}")
+"""``{{ env.NAME }}``, as in Dagster's ``defs.yaml``."""
+
+
+class Variable(str):
+    """The text of an environment variable; empty if it is not set.
+
+    Attributes:
+        name: of the variable.
+        is_secret: whether a `Secret` has taken the name: then the text is read when it is needed.
+    """
+
+    name: str
+    is_secret: bool
+
+    def __new__(cls, name: str) -> Self:
+        """Reads the variable."""
+        made = super().__new__(cls, os.environ.get(name, ""))
+        made.name, made.is_secret = name, False
+        return made
+
+
+def _or_template(schema: dict[str, Any]) -> None:
+    """Allows ``{{ env.NAME }}`` in the JSON Schema of a secret."""
+    mapping = {name: schema.pop(name) for name in [*schema] if name != "title"}
+    schema["anyOf"] = [mapping, {"type": "string", "pattern": TEMPLATE.pattern}]
+
+
 class Secret(BaseModel):
     """``{env: NAME}`` or ``{file: PATH}``. Neither `repr` nor errors show its value.
 
     The path is absolute. A line end after the value is no part of it.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        hide_input_in_errors=True,
+        json_schema_extra=_or_template,
+    )
 
     env: str = ""
     file: str = ""
@@ -45,6 +79,9 @@ class Secret(BaseModel):
     def _only_its_place(cls, data: object) -> object:
         if isinstance(data, Secret):
             return {"env": data.env, "file": data.file}
+        if isinstance(data, Variable):
+            data.is_secret = True
+            return {"env": data.name}
         if not _names_place(data):
             what = "a secret must name an environment variable or a file; it is not shown here"
             remedy = "write {env: NAME} or {file: /PATH}, and put the value there"
@@ -111,6 +148,8 @@ def _property_value(data: object) -> object:
         return str(data).lower()
     if isinstance(data, int | float):
         return str(data)
+    if isinstance(data, Variable):
+        return Secret.model_validate(data)
     if isinstance(data, str | Secret):
         return data
     return Secret.model_validate(data) if _has_form(data) else _refuse_property()
@@ -135,7 +174,13 @@ def _is_plain(name: str, value: object) -> bool:
     """Returns whether a value may be a secret: YAML reads digits alone as a number."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return bool(_NUMERIC_SECRET.search(name))
-    return isinstance(value, str)
+    return isinstance(value, str) and not isinstance(value, Variable)
+
+
+def _secret_url(data: object) -> object:
+    return (
+        Secret.model_validate(data) if isinstance(data, Variable) else _refuse_password_in_url(data)
+    )
 
 
 def _refuse_password_in_url(data: object) -> object:
@@ -158,12 +203,15 @@ def _password_of(url: str) -> bool:
         return True
 
 
-PropertyValue = Annotated[str | Secret, BeforeValidator(_property_value)]
+PropertyValue = Annotated[
+    str | Secret,
+    BeforeValidator(_property_value, json_schema_input_type=str | float | bool | Secret),
+]
 Properties = Annotated[dict[str, PropertyValue], BeforeValidator(_refuse_plain_secrets)]
 """Free properties of a client; those whose names look secret must be secrets."""
 
 Url = Annotated[str, BeforeValidator(_refuse_password_in_url)]
 """A path or URL without a password in it."""
 
-SecretUrl = Annotated[str | Secret, BeforeValidator(_refuse_password_in_url)]
+SecretUrl = Annotated[str | Secret, BeforeValidator(_secret_url)]
 """A URL without a password, or a `Secret` for one with a password."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -64,11 +65,34 @@ def base_directory(info: ValidationInfo) -> Path:
     return Path(context.get(BASE_DIRECTORY, Path.cwd())).absolute()
 
 
+_FIELDS = re.compile(r"    ((?:\w+, )*\w+): *(.*)")
+"""Begins the description of one or several attributes in a docstring."""
+
+
+def _described(schema: dict[str, Any], model: type[BaseModel]) -> None:
+    """Describes the fields in a class's JSON Schema, as its docstring does."""
+    summary, _, section = (inspect.getdoc(model) or "").partition("\n\nAttributes:\n")
+    schema["description"], names = summary, tuple[str, ...]()
+    fields = cast("dict[str, dict[str, str]]", schema.get("properties", {}))
+    for line in section.splitlines():
+        if begins := _FIELDS.fullmatch(line):
+            names, text = tuple(begins[1].split(", ")), begins[2]
+        else:
+            text = line.strip()
+        for field in (fields[name] for name in names if text and name in fields):
+            field["description"] = f"{field.get('description', '')} {text}".strip()
+
+
 class Strict(BaseModel):
     """A mapping whose keys are exactly the fields of the class."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, validate_default=True
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        hide_input_in_errors=True,
+        validate_default=True,
+        json_schema_extra=_described,
     )
 
     @model_validator(mode="before")

@@ -60,7 +60,9 @@ class TableOverrides(Strict):
     maintenance: MaintenanceConfig | None = None
     layout: LayoutConfig = LayoutConfig()
 
-    @field_validator("columns", mode="before")
+    @field_validator(
+        "columns", mode="before", json_schema_input_type=dict[str, str | ColumnOverrides]
+    )
     @classmethod
     def _types_alone(cls, columns: object) -> object:
         said = as_mapping(columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
@@ -51,7 +51,9 @@ class VerifyConfig(Strict):
     most_keys: int = Field(default=10_000, ge=1)
     slot: str | None = Field(default=None, min_length=1)
     nudge: bool | Annotated[str, Field(min_length=1)] = False
-    schedule: Annotated[str, BeforeValidator(_off)] = "*/30 * * * *"
+    schedule: Annotated[str, BeforeValidator(_off, json_schema_input_type=str | Literal[False])] = (
+        "*/30 * * * *"
+    )
     every_hours: float = Field(default=24, gt=0, le=31 * 24)
     tables: Patterns = (".*",)
 
