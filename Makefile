@@ -21,7 +21,10 @@ SOURCE ?= postgres
 # Of Dagster's webserver.
 PORT ?= 3000
 
-.PHONY: help demo dev unit test lint type shape jars bench soak dist install stack-up stack-down clean
+# Of `make newest`.
+NEWEST := $(addprefix cdc_assets_tests/,test_component.py orchestration/test_side_by_side.py orchestration/test_event_log.py)
+
+.PHONY: help demo dev unit test lint type shape jars bench soak newest dist install stack-up stack-down clean
 
 help:  ## this list
 	@bold= plain=; if [ -t 1 ] && [ -z "$${NO_COLOR:-}" ]; then bold=$$'\033[1m' plain=$$'\033[0m'; fi; \
@@ -73,6 +76,13 @@ else
 	$(BIN)/python -m cdc_assets_tests.toy.soak 50000
 	$(BIN)/python -m cdc_assets_tests.soak --properties --seconds $(SECONDS) $(PYTEST_ARGS)
 endif
+
+newest: $(UV)  ## what depends on Dagster's inside, with the newest Dagster, in an environment of its own
+	@$(UV) venv -q --clear $(HOME_DIR)/newest
+	@$(UV) pip install -q --upgrade --python $(HOME_DIR)/newest/bin/python --group dev -e . -e 'packages/devstack[demo]'
+	@file=$$(mktemp); version=$$($(HOME_DIR)/newest/bin/python -c 'import dagster; print(dagster.__version__)'); \
+	if $(HOME_DIR)/newest/bin/python -m pytest -q -p no:cacheprovider -m "unit or slow" $(NEWEST) >$$file 2>&1; \
+	then echo "works with Dagster $$version"; else cat $$file; echo "does not work with Dagster $$version"; exit 1; fi
 
 dist: .venv/.synced  ## wheels and sdists in dist/, the same for the same commit
 	rm -rf dist

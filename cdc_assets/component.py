@@ -7,9 +7,10 @@ all but one need a name: see `ReplicationConfig.name`.
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the component.
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import dagster as dg
 from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
@@ -25,6 +26,8 @@ from cdc_assets.orchestration import mounted_definitions
 from cdc_assets.orchestration.keys import REPLICATED
 from cdc_assets.orchestration.translator import TableProps, Translator
 from cdc_assets.registry import Registry, RegistryFile
+
+_PAGE: Final = "https://github.com/cdc-assets/cdc-assets/blob/main/docs/dagster-project.md"
 
 Sensors = Literal["running", "stopped"]
 
@@ -152,6 +155,20 @@ class Replication(dg.Component, dg.Resolvable):
         """Returns a table's asset spec; subclasses may override it. See `Translator`."""
         return self.translation(props.spec, props) if self.translation else props.spec
 
+    def execute(self, context: dg.AssetExecutionContext, events: Iterator[Any]) -> Iterator[Any]:
+        """Yields the events of a table's step; subclasses may override it. See `Translator`."""
+        yield from events
+
+    @classmethod
+    def get_spec(cls) -> dg.ComponentTypeSpec:
+        """Returns what `dg list components` and the catalogue show."""
+        return dg.ComponentTypeSpec(
+            description="Tables of operational databases, kept equal in Apache Iceberg.",
+            owners=["team:cdc_assets"],
+            tags=["cdc", "debezium", "iceberg", "kafka", "spark"],
+            metadata={"documentation": _PAGE},
+        )
+
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Builds the definitions from the configuration and the registry, and nothing else."""
         folder, said = Path(context.path), self.config
@@ -171,3 +188,7 @@ class _Asks(Translator):
     def get_asset_spec(self, props: TableProps) -> dg.AssetSpec:
         """Returns the component's asset spec of a table."""
         return self.component.get_asset_spec(props)
+
+    def execute(self, context: dg.AssetExecutionContext, events: Iterator[Any]) -> Iterator[Any]:
+        """Yields the events of a table's step, as the component says."""
+        return self.component.execute(context, events)

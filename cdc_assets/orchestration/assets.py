@@ -107,8 +107,10 @@ def table_asset(
         context: dg.AssetExecutionContext,
     ) -> Iterator[Event]:
         session = getattr(context.resources, spark)
+        mount = mount_of(config)
         with liveness.at_work(context, config, is_whole_run=session.is_side_by_side):
-            yield from TableRun(context, config, entry, session, on_batch).events()
+            events = TableRun(context, config, entry, session, on_batch).events()
+            yield from mount.execute(context, events) if mount else events
 
     return merge
 

@@ -142,7 +142,7 @@ def mounted_definitions(
     def spec_of(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
         return translator.get_asset_spec(TableProps(config, entry, default_spec(config, entry)))
 
-    mounted = config.mounted(Mount(spec_of, runs), name)
+    mounted = config.mounted(Mount(spec_of, translator.execute, runs), name)
     _require_own_keys(mounted, replicated(mounted, registry))
     return build_definitions(mounted, registry)
 

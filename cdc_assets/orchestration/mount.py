@@ -6,8 +6,9 @@ runs.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import dagster as dg
 
@@ -23,17 +24,31 @@ class SpecOf(Protocol):
         ...
 
 
+class Execute(Protocol):
+    """A function that runs around the merge of a table."""
+
+    def __call__(self, context: dg.AssetExecutionContext, events: Iterator[Any]) -> Iterator[Any]:
+        """Yields the events of a table's step, which does its work while they are taken."""
+        ...
+
+
+def _as_it_is(context: dg.AssetExecutionContext, events: Iterator[Any]) -> Iterator[Any]:
+    return events
+
+
 @dataclass(frozen=True, slots=True)
 class Mount:
     """A project's settings for a replication's assets.
 
     Attributes:
         spec_of: returns a table's asset spec, including its key.
+        execute: runs around the merge of a table.
         runs: whether sensors and schedules run unless somebody stops them; otherwise they are
             stopped until somebody starts them.
     """
 
     spec_of: SpecOf
+    execute: Execute = _as_it_is
     runs: bool = False
     _keys: dict[TableEntry, dg.AssetKey] = field(
         default_factory=dict[TableEntry, dg.AssetKey], compare=False, repr=False

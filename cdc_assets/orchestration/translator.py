@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import dagster as dg
 
@@ -26,11 +28,12 @@ class TableProps:
 
 
 class Translator:
-    """The base class of translators. Subclass it and override `get_asset_spec`.
+    """The base class of translators. Subclass it and override `get_asset_spec`, or `execute`.
 
-    The method is called often and in several processes: its result must follow from the table's
-    name alone, and two tables must never have the same key. Everything that concerns the table (its
-    runs, checks, observations, the parent of its upkeep) belongs to the asset with this key.
+    `get_asset_spec` is called often and in several processes: its result must follow from the
+    table's name alone, and two tables must never have the same key. Everything that concerns the
+    table (its runs, checks, observations, the parent of its upkeep) belongs to the asset with this
+    key.
     Partitions cannot be changed.
     """
 
@@ -44,3 +47,16 @@ class Translator:
         ...         )
         """
         return props.spec
+
+    def execute(self, context: dg.AssetExecutionContext, events: Iterator[Any]) -> Iterator[Any]:
+        """Yields the events of a table's step; the table is merged while they are taken.
+
+        Override it to do something before or after, or to add metadata to events. It runs in the
+        process of the step. An error of it is one of the step; what was merged stays merged.
+
+        >>> class Ours(Translator):
+        ...     def execute(self, context, events):
+        ...         with our_tracing(context.asset_key):
+        ...             yield from events
+        """
+        yield from events

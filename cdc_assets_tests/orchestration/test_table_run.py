@@ -3,9 +3,10 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import dagster as dg
 import pytest
@@ -17,11 +18,13 @@ from cdc_assets.effects import Moment, hooked
 from cdc_assets.log.hours import HOUR, HourWindow, hour_of
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.services import Services
-from cdc_assets.orchestration.assets import table_asset
+from cdc_assets.orchestration.assets import default_spec, table_asset
 from cdc_assets.orchestration.keys import SPARK, TAG_MODE, TAIL
+from cdc_assets.orchestration.mount import Mount
 from cdc_assets.orchestration.replay_command import RANGE_END, RANGE_START
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.table_run.step import YIELD_SECONDS
+from cdc_assets.orchestration.translator import Translator
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.faults import Fault, How, faults
 from cdc_assets_tests.pipeline import Message, Pipeline
@@ -392,3 +395,38 @@ def test_a_long_turn_ends_before_its_next_batch_once_its_table_is_paused(
     desired.remove(orders.table, Directive.PAUSED)
     assert tables.tail(instance, "orders", hour=THIS_HOUR).success
     assert len(tables.rows("public.orders")) == 7
+
+
+class Traced(Translator):
+    """Adds to each event of a merge, and sees its begin and its end."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def execute(self, context: dg.AssetExecutionContext, events: Iterator[Any]) -> Iterator[Any]:
+        self.seen.append(f"begins {context.asset_key.path[-1]}")
+        for each in events:
+            is_last = isinstance(each, dg.MaterializeResult)
+            yield each._replace(metadata={**each.metadata, "ours": 1}) if is_last else each
+        self.seen.append("ends")
+
+
+def test_a_project_may_do_something_before_and_after_a_table_is_merged(
+    tables: Tables, instance_in_memory: dg.DagsterInstance
+) -> None:
+    tables.create_topic("public.orders")
+    tables.change("orders", "c", 1, NOW)
+    traced = Traced()
+
+    def spec_of(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
+        return default_spec(config, entry)
+
+    mounted = tables.config.mounted(Mount(spec_of, traced.execute))
+    done = dg.materialize(
+        [table_asset(mounted, tables.entry("public.orders"))], instance=instance_in_memory,
+        partition_key=THIS_HOUR.key, tags={TAG_MODE: TAIL},
+        resources={SPARK: spark_resource(mounted)},
+    )  # fmt: skip
+    assert traced.seen == ["begins orders", "ends"]
+    assert numbers(done, "ours") == [1]
+    assert len(tables.rows("public.orders")) == 1
