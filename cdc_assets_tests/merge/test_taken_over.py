@@ -6,7 +6,7 @@ import pytest
 
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import ConflictError
-from cdc_assets.operations.rebuild.shadow_table import ShadowTable
+from cdc_assets.operations.rebuild.shadow_table import BegunRead, ShadowTable
 from cdc_assets.operations.rebuild.table_rebuild import TableRebuild
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
@@ -59,7 +59,8 @@ def started(table: Pipeline) -> TableRebuild:
 def begin_to_read(rebuild: TableRebuild) -> None:
     standing = rebuild.standing()
     work = ShadowTable(rebuild.tables, standing.generation)
-    work.begin(standing.old, lambda schema: frozenset(c.name for c in schema.columns), None)
+    read = BegunRead(None, (), 0)
+    work.begin(standing.old, lambda schema: frozenset(c.name for c in schema.columns), read)
     assert work.progress.until is None
     again = ShadowTable(rebuild.tables, standing.generation)
     assert again.state.properties == work.state.properties
