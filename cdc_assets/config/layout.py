@@ -8,7 +8,13 @@ from pydantic import Field, field_validator
 
 from cdc_assets.config.strict import Strict, refuse
 from cdc_assets.errors import TerminalError
-from cdc_assets.schema.file_layout import FileLayout, parse_sort, parse_term, require_parts
+from cdc_assets.schema.file_layout import (
+    DeleteMode,
+    FileLayout,
+    parse_sort,
+    parse_term,
+    require_parts,
+)
 
 _Terms = Annotated[tuple[str, ...], Field(strict=False)]
 _FILE_BYTES: Final = "write.target-file-size-bytes"
@@ -18,9 +24,9 @@ _OURS: Final = {
     _COMPRESSION: "write compression instead",
     "format-version": "write format_version instead",
     "write.distribution-mode": "leave it out: batches arrive distributed",
-    "write.delete.mode": "leave it out: merging marks rows as deleted",
-    "write.update.mode": "leave it out: merging marks rows as deleted",
-    "write.merge.mode": "leave it out: merging marks rows as deleted",
+    "write.delete.mode": "write delete_mode instead",
+    "write.update.mode": "write delete_mode instead",
+    "write.merge.mode": "write delete_mode instead",
 }
 
 
@@ -33,6 +39,8 @@ class LayoutConfig(Strict):
         sort_by: the same for the order of rows within files, with directions.
         properties: further table properties, by Iceberg's names.
         format_version: of Iceberg; None for ``lake.format_version``.
+        delete_mode: whether rows are marked as deleted, or files copied without them; None for that
+            of ``lake.readers``.
         target_file_bytes: the size that compaction combines files to.
         compression: of Parquet files.
     """
@@ -41,6 +49,7 @@ class LayoutConfig(Strict):
     sort_by: _Terms | None = None
     properties: dict[str, str] = Field(default_factory=dict)
     format_version: Literal[2, 3] | None = None
+    delete_mode: Literal["merge-on-read", "copy-on-write"] | None = None
     target_file_bytes: int | None = Field(default=None, ge=1 << 20, le=1 << 40)
     compression: Literal["zstd", "snappy", "gzip", "lz4", "uncompressed"] | None = None
 
@@ -80,6 +89,7 @@ class LayoutConfig(Strict):
             None if order is None else tuple(parse_sort(each) for each in order),
             {**self.properties, **own},
             self.format_version,
+            self.delete_mode and DeleteMode(self.delete_mode),
         )
 
 

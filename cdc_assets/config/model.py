@@ -24,6 +24,7 @@ from cdc_assets.config.secret import Url
 from cdc_assets.config.source import SourceConfig
 from cdc_assets.config.strict import BASE_DIRECTORY, Strict, did_you_mean, refuse
 from cdc_assets.errors import ConfigError
+from cdc_assets.schema.readers import faults, mode_for
 
 CONFIG_FILE = "config_file"
 """Key of the validation context: the file that is being read."""
@@ -89,6 +90,25 @@ class ReplicationConfig(Strict):
             if not _SOURCE_NAME.fullmatch(name):
                 what = f"{name!r} cannot name a source"
                 raise refuse(what, "letters, digits and underscores, starting with a letter")
+        return sources
+
+    @field_validator("sources")
+    @classmethod
+    def _are_read(
+        cls, sources: dict[str, SourceConfig], info: ValidationInfo
+    ) -> dict[str, SourceConfig]:
+        lake: LakeConfig | None = info.data.get("lake")
+        if lake is None or not lake.readers:
+            return sources
+        for name, source in sources.items():
+            for table, said in source.tables.items():
+                version = said.layout.format_version or lake.format_version
+                mode = said.layout.files.delete_mode or mode_for(lake.readers, version)
+                fault = mode and next(faults(lake.readers, version, mode), "")
+                if fault:
+                    what = f"the layout of {name}.{table} does not suit lake.readers: {fault}"
+                    remedy = "leave out its format_version and delete_mode, or this reader"
+                    raise refuse(what, remedy)
         return sources
 
     @property

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from datetime import timedelta
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self, cast
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from cdc_assets.changes.slo import PublishPace, SloTarget, pace_of
 from cdc_assets.config.paths import absolute_sqlite, absolute_url
 from cdc_assets.config.secret import Properties, Secret, SecretUrl, Url, reveal
-from cdc_assets.config.strict import Strict, refuse
+from cdc_assets.config.strict import Strict, as_mapping, did_you_mean, refuse
+from cdc_assets.schema.readers import READERS, version_for
 
 TABLES_AT_ONCE: Final = 16
 """Number of tables merged at the same time on a Spark elsewhere."""
@@ -48,11 +50,46 @@ class CatalogConfig(Strict):
 
 
 class LakeConfig(Strict):
-    """The catalog and the root of the tables' files. ``warehouse`` is an absolute URL."""
+    """The catalog and the root of the tables' files. ``warehouse`` is an absolute URL.
+
+    Attributes:
+        readers: the engines that read the tables; they choose the format version and delete mode.
+        format_version: of new tables; by default the newest that suits all readers.
+    """
 
     catalog: CatalogConfig
     warehouse: Url
+    readers: Annotated[tuple[str, ...], Field(strict=False)] = ()
     format_version: Literal[2, 3] = 3
+
+    @model_validator(mode="before")
+    @classmethod
+    def _chosen(cls, data: object) -> object:
+        said = as_mapping(data)
+        readers = cast("Iterable[object]", said.get("readers") or ())
+        known = [str(each) for each in readers if each in READERS]
+        if "format_version" in said or not known:
+            return data
+        return {**said, "format_version": version_for(known)}
+
+    @field_validator("readers")
+    @classmethod
+    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in READERS:
+                what = f"{name!r} is no reader that is known"
+                raise refuse(what, did_you_mean(name, READERS))
+        return names
+
+    @field_validator("format_version")
+    @classmethod
+    def _is_read(cls, version: int, info: ValidationInfo) -> int:
+        unread = next((READERS[n] for n in info.data.get("readers", ())
+                       if READERS[n].newest < version), None)  # fmt: skip
+        if unread is not None:
+            what = f"{unread.name}, of lake.readers, does not read format version {version}"
+            raise refuse(what, f"write {unread.newest}, or leave it out: readers choose it")
+        return version
 
     @field_validator("warehouse")
     @classmethod

@@ -59,6 +59,30 @@ _SORTED: Final = re.compile(
 )
 
 
+class DeleteMode(StrEnum):
+    """What a batch does to a data file that has rows to be removed: marks them, or copies others.
+
+    Spelled as in Iceberg's table properties.
+    """
+
+    MERGE_ON_READ = "merge-on-read"
+    COPY_ON_WRITE = "copy-on-write"
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The properties of a table in this mode."""
+        return dict.fromkeys(_MODES, self.value)
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> DeleteMode:
+        """Returns the mode of a table by its properties; Iceberg's default is to copy."""
+        is_marked = properties.get(_MODES[0], "").lower() == cls.MERGE_ON_READ
+        return cls.MERGE_ON_READ if is_marked else cls.COPY_ON_WRITE
+
+
+_MODES: Final = ("write.merge.mode", "write.delete.mode", "write.update.mode")
+
+
 @dataclass(frozen=True, slots=True)
 class Term:
     """A transform of a column; ``number`` is a bucket's or a truncation's, else 0."""
@@ -109,12 +133,19 @@ class FileLayout:
         sort_by: the order of rows within a file; None to leave a table's own alone.
         properties: of the table, by Iceberg's names.
         format_version: of Iceberg; None for that of the lake.
+        delete_mode: None to leave a table's own alone; new tables mark rows as deleted.
     """
 
     partition_by: tuple[Term, ...] | None = None
     sort_by: tuple[SortTerm, ...] | None = None
     properties: Mapping[str, str] = field(default_factory=dict[str, str])
     format_version: int | None = None
+    delete_mode: DeleteMode | None = None
+
+    @property
+    def copies(self) -> bool:
+        """Whether files with removed rows are copied without these."""
+        return self.delete_mode is DeleteMode.COPY_ON_WRITE
 
     @property
     def terms(self) -> tuple[Term, ...]:

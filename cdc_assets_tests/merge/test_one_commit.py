@@ -9,7 +9,6 @@ import pytest
 from pyiceberg.table import Table
 
 from cdc_assets.effects import Moment, hooked
-from cdc_assets.errors import TerminalError
 from cdc_assets.lake import Lake
 from cdc_assets.merge.statements import sql
 from cdc_assets_tests.lake_view import read_table
@@ -27,8 +26,9 @@ def change(op: str, id_: int, name: str, lsn: int) -> Message:
 CHANGES = (change("u", 1, "changed", 40), change("d", 2, "b", 50), change("c", 4, "new", 60))
 
 
-def table_of(pipeline: Make) -> Pipeline:
-    return start(pipeline, *(change("c", n, "abc"[n - 1], 10 * n) for n in (1, 2, 3)))
+def table_of(pipeline: Make, mode: str | None = "merge-on-read") -> Pipeline:
+    rows = (change("c", n, "abc"[n - 1], 10 * n) for n in (1, 2, 3))
+    return start(pipeline, *rows, tables={TABLE: {"layout": {"delete_mode": mode}}})
 
 
 def now(table: Pipeline) -> Table:
@@ -78,13 +78,14 @@ def move_main(table: Pipeline) -> None:
     table.spark().table(target).limit(0).writeTo(target).append()
 
 
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
 @pytest.mark.parametrize(
     ("meanwhile", "is_moved"), [(set_a_property, False), (move_main, True)], ids=["same", "moved"]
 )
 def test_it_is_refused_only_once_main_has_moved(
-    pipeline: Make, meanwhile: Callable[[Pipeline], None], *, is_moved: bool
+    pipeline: Make, meanwhile: Callable[[Pipeline], None], mode: str, *, is_moved: bool
 ) -> None:
-    table, tries = table_of(pipeline), list[int | None]()
+    table, tries = table_of(pipeline, mode), list[int | None]()
 
     def hook(point: str, moment: Moment) -> None:
         if (point, moment) == ("spark: publish rows", Moment.BEFORE):
@@ -102,18 +103,49 @@ def test_it_is_refused_only_once_main_has_moved(
     assert [each.start.get(0) for each in history] == [3, 0], "each range is published once"
 
 
-def test_a_table_whose_files_are_to_be_copied_stops(pipeline: Make) -> None:
-    table = table_of(pipeline)
+def test_files_are_copied_where_a_person_has_set_it_so(pipeline: Make) -> None:
+    table = table_of(pipeline, None)
     target = sql.table("lake", table.entry(TABLE).target)
     copies = f"ALTER TABLE {target} SET TBLPROPERTIES ('write.merge.mode' = '%s')"
     table.spark().sql(copies % "copy-on-write")
     table.produce(TABLE, CHANGES)
-    with pytest.raises(TerminalError, match=r"write\.merge\.mode of the table is not") as stopped:
-        table.merge(TABLE)
-    assert "merge-on-read" in stopped.value.remedy
-    table.spark().sql(copies % "merge-on-read")
     table.merge(TABLE)
     assert names(table) == {1: "changed", 3: "c", 4: "new"}
+    assert marked(table) == 0
+    table.spark().sql(copies % "merge-on-read")
+    table.produce(TABLE, [change("d", 3, "c", 70)])
+    table.merge(TABLE)
+    assert names(table) == {1: "changed", 4: "new"}
+    assert marked(table) == 1
+
+
+def test_a_mode_that_changes_while_a_batch_is_at_work_is_obeyed(pipeline: Make) -> None:
+    table = table_of(pipeline, None)
+    for mode, lsn in (("copy-on-write", 100), ("merge-on-read", 200)):
+        target = sql.table("lake", table.entry(TABLE).target)
+        statement = f"ALTER TABLE {target} SET TBLPROPERTIES ('write.merge.mode' = '{mode}')"
+        tries = list[str]()
+
+        def hook(point: str, moment: Moment, tries: list[str] = tries, s: str = statement) -> None:
+            if (point, moment) == ("spark: publish rows", Moment.BEFORE):
+                if not tries:
+                    with hooked(lambda *_: None):
+                        table.spark().sql(s)
+                tries.append(s)
+
+        table.produce(TABLE, [change("u", 1, mode, lsn)])
+        with hooked(hook):
+            table.merge(TABLE)
+        assert len(tries) == 2
+        assert names(table) == {1: mode, 2: "b", 3: "c"}
+        assert marked(table) == (mode == "merge-on-read")
+
+
+def marked(table: Pipeline) -> int:
+    head = now(table).current_snapshot()
+    assert head is not None
+    assert head.summary is not None
+    return int(head.summary["total-position-deletes"] or 0)
 
 
 def test_of_equal_rows_without_a_key_one_goes_in_either_format(pipeline: Make) -> None:

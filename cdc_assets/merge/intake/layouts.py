@@ -42,11 +42,12 @@ from cdc_assets.merge.statements.sql import CURRENT
 from cdc_assets.merge.tables import ends, ledger, tombstones
 from cdc_assets.merge.tables.tombstones import first_name
 from cdc_assets.registry import TableEntry
-from cdc_assets.schema.file_layout import FileLayout, fitted
+from cdc_assets.schema.file_layout import DeleteMode, FileLayout, fitted
 from cdc_assets.schema.iceberg import from_iceberg
 from cdc_assets.schema.overrides import mark_of, with_marks
 from cdc_assets.schema.policy import Reaction
 from cdc_assets.schema.promotions import fits
+from cdc_assets.schema.readers import mode_for
 from cdc_assets.schema.stored import to_json
 from cdc_assets.schema.types import Column, ColumnType, Primitive, TableSchema, Wire
 
@@ -62,10 +63,7 @@ _DATABASE: Final = "cdc-assets.source-database"
 _GUESSED: Final = "cdc-assets.layout-guessed"
 """Property of a table that was there before its first record: whether none has come since."""
 _DELETES: Final = "cdc-assets.deletes"
-_MERGE_ON_READ: Final = {
-    "write.delete.mode": "merge-on-read",
-    "write.update.mode": "merge-on-read",
-    "write.merge.mode": "merge-on-read",
+_WRITTEN: Final = {
     "write.distribution-mode": "none",  # batches arrive hashed by key; no second shuffle
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "50",
@@ -231,7 +229,18 @@ class LakeTables:
         }
         own = CURRENT if CURRENT in self._own else schema.shard_column
         fixed = (own,) if own else ()
-        return plan_layout(self._fitted(schema), state, fixed, columns, renamed)
+        files, now = self._fitted(schema), state.format_version if state else None
+        mode = self._mode_of(files.format_version or now or self._version)
+        return plan_layout(replace(files, delete_mode=mode), state, fixed, columns, renamed)
+
+    @property
+    def _version(self) -> int:
+        """The format version of a new table."""
+        return self._files.format_version or self._config.format_version
+
+    def _mode_of(self, version: int) -> DeleteMode | None:
+        """Returns the configured delete mode, or that of the readers; None without either."""
+        return self._files.delete_mode or mode_for(self._config.readers, version)
 
     def _fitted(self, schema: TableSchema) -> FileLayout:
         own = {name: Primitive(t) for name, (t, _) in self._own.items() if t in _PRIMITIVES}
@@ -407,16 +416,17 @@ class LakeTables:
         return replace(stored, left_out=(*stored.left_out, *more))
 
     def _properties(self, first: FirstSchema) -> dict[str, str]:
-        table = self._entry.table
+        table, version = self._entry.table, self._version
         told = {
             "cdc-assets.source": table.source,
             "cdc-assets.source-table": table.qualified,
             "cdc-assets.topic": self._entry.topic,
         }
         return {
-            **_MERGE_ON_READ,
+            **(self._mode_of(version) or DeleteMode.MERGE_ON_READ).properties,
+            **_WRITTEN,
             **self._files.properties,
-            "format-version": str(self._files.format_version or self._config.format_version),
+            "format-version": str(version),
             **(_UNSORTED if self._entry.shard else told),
             **(_UNSORTED if self._mode is Mode.HISTORY else {}),
             SCHEMA: to_json(first.schema),

@@ -13,7 +13,7 @@ from typing import Final
 from cdc_assets.errors import TerminalError
 from cdc_assets.lake.state import TableState
 from cdc_assets.merge.plan.table_steps import LayOut, TableStep
-from cdc_assets.schema.file_layout import FileLayout, SortTerm, Term, Transform
+from cdc_assets.schema.file_layout import DeleteMode, FileLayout, SortTerm, Term, Transform
 
 _VERSION: Final = "format-version"
 
@@ -23,8 +23,9 @@ class LayoutPlan:
     """The layout of the files that a batch writes, and the steps that the table lacks for that.
 
     Attributes:
-        files: the layout after the steps. It has no partition where a partition has the fixed
-            fields alone, which need no arrangement of rows, or a field of an unknown kind.
+        files: the layout after the steps, with the table's delete mode. It has no partition where
+            a partition has the fixed fields alone, which need no arrangement of rows, or a field
+            of an unknown kind.
         steps: in order, after the batch's other steps.
     """
 
@@ -72,8 +73,13 @@ def plan_layout(
     fields = tuple(zip(names, new, strict=True))
     step = LayOut(gone, fields, None if by == order else by, _properties(wanted, state))
     clustered = (*own, *parts) if parts and (is_known or wanted.partition_by is not None) else ()
-    files = replace(wanted, partition_by=clustered, sort_by=by)
+    mode = wanted.delete_mode or _mode_of(state)
+    files = replace(wanted, partition_by=clustered, sort_by=by, delete_mode=mode)
     return LayoutPlan(files, (step,) if step != LayOut() else ())
+
+
+def _mode_of(state: TableState | None) -> DeleteMode:
+    return DeleteMode.MERGE_ON_READ if state is None else DeleteMode.of(state.properties)
 
 
 def _require_free(state: TableState, added: Collection[str]) -> None:
@@ -121,7 +127,9 @@ def _properties(wanted: FileLayout, state: TableState | None) -> dict[str, str]:
     """Returns the properties that differ; a new table is created with them."""
     if state is None:
         return {}
-    said = {n: each for n, each in wanted.properties.items() if state.properties.get(n) != each}
+    modes = wanted.delete_mode.properties if wanted.delete_mode else {}
+    all_ = {**wanted.properties, **modes}
+    said = {n: each for n, each in all_.items() if state.properties.get(n) != each}
     now, version = state.format_version, wanted.format_version
     if version is None or now is None or version == now:
         return said

@@ -77,7 +77,6 @@ _TOO_LARGE = (
     "message exceeds maximum size",
     "StackOverflowError",
 )
-_COPIES: Final = "write.merge.mode of the table is not merge-on-read"
 _ENOUGH = 160
 _log = logging.getLogger(__name__)
 
@@ -196,10 +195,6 @@ def _translate(error: Exception, step: str, where: str) -> CdcError:
         return ConflictError(what, where=where, remedy="the range is merged again by the next try")
     if isinstance(error, grpc.RpcError) or any(sign in text for sign in _LOST_SERVER):
         return _lost(step, where)
-    if _COPIES in text:
-        what = f"{_COPIES}: Iceberg would copy files instead of marking rows as deleted"
-        remedy = "ALTER TABLE … SET TBLPROPERTIES ('write.merge.mode' = 'merge-on-read')"
-        return TerminalError(what, where=where, remedy=remedy)
     what = f"Spark failed at: {step} ({_cause(error)})"
     remedy = "nothing was published; the Spark server's log has the details"
     return TransientError(what, where=where, remedy=remedy)

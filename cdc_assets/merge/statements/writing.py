@@ -16,11 +16,16 @@ from pyspark.sql.readwriter import DataFrameWriterV2
 
 from cdc_assets.changes.names import HELPERS, LakeName
 from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.pinning import pinned, unpinned_after
 from cdc_assets.schema.file_layout import AS_IT_IS, FileLayout, SortTerm
 
 PLACE: Final = ("_spec_id", "_partition", "_file", "_pos")
 """Iceberg's columns that tell the place of a row in a snapshot."""
+_IN_FILE: Final = ("_file", "_pos")
 _SINK: Final = "cdc_assets.decode.lake.Sink"
+_COPIED: Final = "copied"
+"""Option of `Sink`: the files that a write copies, a name on each line."""
 _UNMOVED: Final = {
     "distribution-mode": "none",
     "fanout-enabled": "true",
@@ -124,6 +129,9 @@ def write_changes(
             one writes all that is removed, for which places are shuffled.
         files: the layout of the files that are written.
     """
+    if files.copies:
+        _copy_changed(rows, gone, target, properties, in_one_task=in_one_task, files=files)
+        return
     clustered = _clustered(files)
     if not in_one_task:
         rows = arranged(rows, target.catalog, files, spread=True)
@@ -135,7 +143,42 @@ def write_changes(
         rows = rows.coalesce(1) if in_one_task else rows
     if in_one_task:
         rows = arranged(rows, target.catalog, files, spread=False)
-    options = {**target.options(), **_UNMOVED, **clustered, **_of_snapshot(properties)}
+    _save(rows, target, properties, clustered)
+
+
+def _copy_changed(
+    rows: DataFrame,
+    gone: DataFrame | None,
+    target: Target,
+    properties: Mapping[str, str],
+    *,
+    in_one_task: bool,
+    files: FileLayout,
+) -> None:
+    """Adds rows, and replaces the files that have removed rows by copies of the others."""
+    if gone is None:
+        added = arranged(rows, target.catalog, files, spread=not in_one_task)
+        _save(added, target, properties, {**_clustered(files), _COPIED: ""})
+        return
+    places = pinned(gone.select(*_IN_FILE))
+    with unpinned_after(places):
+        found = places.groupBy("_file").count().collect()
+        count = sum(row["count"] for row in found)
+        copied = {_COPIED: "\n".join(sorted(row["_file"] for row in found))}
+        if found:
+            there = rows.sparkSession.read.format(_SINK).options(**target.options(), **copied)
+            removed = sent(places, count, len(PLACE))
+            kept = there.load().join(removed, [*_IN_FILE], "left_anti").drop(*PLACE)
+            rows = rows.unionByName(kept, allowMissingColumns=True)
+            rows = rows.coalesce(1) if in_one_task else rows
+        rows = arranged(rows, target.catalog, files, spread=not in_one_task)
+        _save(rows, target, properties, {**_clustered(files), **copied})
+
+
+def _save(
+    rows: DataFrame, target: Target, properties: Mapping[str, str], more: Mapping[str, str]
+) -> None:
+    options = {**target.options(), **_UNMOVED, **more, **_of_snapshot(properties)}
     rows.write.format(_SINK).options(**options).mode("append").save()
 
 

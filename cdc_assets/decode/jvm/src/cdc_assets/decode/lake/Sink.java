@@ -1,6 +1,7 @@
 package cdc_assets.decode.lake;
 
 import java.util.Map;
+import java.util.Optional;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.HasTableOperations;
 import org.apache.iceberg.TableOperations;
@@ -21,7 +22,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  *
  * <p>Options: ``catalog``, ``namespace`` and ``table`` name the table. With ``head`` the commit goes
  * to ``main``, if that is still at this snapshot (empty: at none); with ``branch`` it goes to that
- * branch. All others are Iceberg's.
+ * branch. With ``copied``, a file on each line, a write replaces these files; a read returns their
+ * rows, as the table has them. All others are Iceberg's.
  */
 public final class Sink implements TableProvider {
     @Override
@@ -31,10 +33,18 @@ public final class Sink implements TableProvider {
 
     @Override
     public Table getTable(StructType none, Transform[] parts, Map<String, String> options) {
+        return new Target(at(options), Optional.ofNullable(options.get("copied")).map(Sink::lines));
+    }
+
+    private static String[] lines(String text) {
+        return text.isEmpty() ? new String[0] : text.split("\n");
+    }
+
+    private static SparkTable at(Map<String, String> options) {
         String branch = options.get("branch");
         if (branch != null) {
             String[] table = {options.get("namespace"), options.get("table")};
-            return new Target(loaded(options, table, "branch_" + branch));
+            return loaded(options, table, "branch_" + branch);
         }
         String[] namespace = {options.get("namespace")};
         SparkTable found = loaded(options, namespace, options.get("table"));
@@ -44,7 +54,7 @@ public final class Sink implements TableProvider {
         if (!operations.isAtHead(all.current())) { // a catalog may keep tables for a while
             operations.require(all.refresh());
         }
-        return new Target(new SparkTable(new BaseTable(operations, found.table().name())));
+        return new SparkTable(new BaseTable(operations, found.table().name()));
     }
 
     private static SparkTable loaded(Map<String, String> options, String[] namespace, String name) {

@@ -11,10 +11,7 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
-import org.apache.spark.sql.connector.write.DeltaBatchWrite;
-import org.apache.spark.sql.connector.write.DeltaWrite;
 import org.apache.spark.sql.connector.write.DeltaWriter;
-import org.apache.spark.sql.connector.write.DeltaWriterFactory;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.RequiresDistributionAndOrdering;
 import org.apache.spark.sql.connector.write.Write;
@@ -22,7 +19,7 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.types.StructType;
 
 /** Iceberg's write of a table's changes, with the rows of {@link Target} in the place of Spark's. */
-record Delta(DeltaWrite write, Shape shape) implements Write, RequiresDistributionAndOrdering {
+record Changes(Write write, Shape shape) implements Write, RequiresDistributionAndOrdering {
     private RequiresDistributionAndOrdering required() {
         return (RequiresDistributionAndOrdering) write;
     }
@@ -53,7 +50,7 @@ record Delta(DeltaWrite write, Shape shape) implements Write, RequiresDistributi
     }
 
     /** The write of all tasks, and its commit. */
-    private record Batch(DeltaBatchWrite all, Shape shape) implements BatchWrite {
+    private record Batch(BatchWrite all, Shape shape) implements BatchWrite {
         @Override
         public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
             return new Writers(all.createBatchWriterFactory(info), shape);
@@ -80,7 +77,7 @@ record Delta(DeltaWrite write, Shape shape) implements Write, RequiresDistributi
         }
     }
 
-    private record Writers(DeltaWriterFactory all, Shape shape) implements DataWriterFactory {
+    private record Writers(DataWriterFactory all, Shape shape) implements DataWriterFactory {
         @Override
         public DataWriter<InternalRow> createWriter(int partition, long task) {
             return new Writer(all.createWriter(partition, task), shape);
@@ -89,16 +86,21 @@ record Delta(DeltaWrite write, Shape shape) implements Write, RequiresDistributi
 
     /** The write of one task. */
     private static final class Writer implements DataWriter<InternalRow> {
-        private final DeltaWriter<InternalRow> all;
+        private final DataWriter<InternalRow> all;
         private final ProjectingInternalRow owner;
         private final ProjectingInternalRow place;
         private final ProjectingInternalRow row;
+        private final ProjectingInternalRow identity;
+        private final boolean hasIdentities;
 
-        Writer(DeltaWriter<InternalRow> all, Shape shape) {
+        Writer(DataWriter<InternalRow> all, Shape shape) {
             this.all = all;
             owner = part(shape.owner(), 0);
             place = part(shape.place(), Shape.FILE);
-            row = part(shape.row(), Shape.FILE + shape.place().size());
+            int first = Shape.FILE + shape.place().size();
+            row = part(shape.row(), first);
+            identity = part(shape.identity(), first + shape.row().size());
+            hasIdentities = !shape.identity().isEmpty();
         }
 
         private static ProjectingInternalRow part(StructType columns, int first) {
@@ -109,13 +111,18 @@ record Delta(DeltaWrite write, Shape shape) implements Write, RequiresDistributi
 
         @Override
         public void write(InternalRow change) throws IOException {
-            if (change.isNullAt(Shape.FILE)) {
-                row.project(change);
-                all.insert(row);
-            } else {
+            if (!change.isNullAt(Shape.FILE)) {
                 owner.project(change);
                 place.project(change);
-                all.delete(owner, place);
+                ((DeltaWriter<InternalRow>) all).delete(owner, place);
+                return;
+            }
+            row.project(change);
+            if (hasIdentities) {
+                identity.project(change);
+                all.write(identity, row);
+            } else {
+                all.write(row);
             }
         }
 
