@@ -69,6 +69,8 @@ class TableState:
         head_types: types in the head, by present names, in Iceberg's spelling: a column may have
             been widened since.
         format_version: of Iceberg; None if unknown.
+        delete_files: files of the head that mark rows as deleted, by its own count; None if
+            unknown.
         partition: the fields by which new files are partitioned.
         sort_order: the order of rows in new files; empty without one, or one that we do not write.
         bound: columns that a partition, past or present, or the sort order uses.
@@ -90,6 +92,7 @@ class TableState:
     files: int | None = None
     head_types: Mapping[str, str] = field(default_factory=dict[str, str])
     format_version: int | None = None
+    delete_files: int | None = None
     partition: tuple[PartitionField, ...] = ()
     sort_order: tuple[SortTerm, ...] = ()
     bound: frozenset[str] = frozenset()
@@ -145,6 +148,7 @@ def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
         files=_count(head, "total-data-files"),
         head_types={now: str(each.field_type) for now, each in at_head.items()},
         format_version=table.metadata.format_version,
+        delete_files=_count(head, "total-delete-files"),
         partition=tuple(
             PartitionField(each.name, _term(table, each.source_id, each.transform))
             for each in table.spec().fields

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
-from cdc_assets.errors import ConflictError
+from cdc_assets.errors import ConflictError, TerminalError
+from cdc_assets.lake import TableState
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.services import Services
 from cdc_assets.operations.maintain import by_target, done_dict, upkeep_in, words
@@ -29,6 +30,8 @@ from cdc_assets.operations.operation import (
 )
 from cdc_assets.operations.options import OneTable, Planned
 from cdc_assets.operations.session import TableSession
+from cdc_assets.schema.file_layout import DeleteMode
+from cdc_assets.schema.readers import faults
 
 if TYPE_CHECKING:
     from cdc_assets.merge.upkeep import Needs, UpkeepStep
@@ -137,6 +140,7 @@ class Compact(Operation[CompactOptions, CompactPlan]):
         entry, catalog = session.entry, session.config.lake.catalog.name
         state = session.lake.state(entry.target, entry.shard_value)
         if state is not None:
+            _require_read(session.config.lake.readers, state)
             lay_out(session.spark(), catalog, entry, session.planner.tables(entry), state)
         failed = 0
         for _ in range(TRIES):
@@ -173,6 +177,20 @@ class Compact(Operation[CompactOptions, CompactPlan]):
 
 
 COMPACT: Final = Compact()
+
+
+def _require_read(readers: Sequence[str], state: TableState) -> None:
+    """Requires that readers read the table's format version: a rewrite makes no earlier one of it.
+
+    Raises:
+        TerminalError: if one does not.
+    """
+    version = state.format_version
+    unread = version and next(faults(readers, version, DeleteMode.COPY_ON_WRITE), "")
+    if unread:
+        what = f"{unread}, and files that are rewritten do not change that"
+        remedy = "make the table again (cdc-assets reset), or take the reader out of lake.readers"
+        raise TerminalError(what, where=f"lake={state.name}", remedy=remedy)
 
 
 def _figures(needs: Needs) -> dict[str, Any]:

@@ -142,6 +142,11 @@ class FileLayout:
     format_version: int | None = None
     delete_mode: DeleteMode | None = None
 
+    @classmethod
+    def left_alone(cls, properties: Mapping[str, str]) -> FileLayout:
+        """Returns the layout that leaves everything to a table with these properties."""
+        return cls(delete_mode=DeleteMode.of(properties))
+
     @property
     def copies(self) -> bool:
         """Whether files with removed rows are copied without these."""

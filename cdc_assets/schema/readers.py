@@ -59,7 +59,7 @@ READERS: Final[Mapping[str, Reader]] = {
     "redshift": Reader("Redshift"),
     "snowflake": Reader("Snowflake"),
     "spark": Reader("Spark"),
-    "trino": Reader("Trino"),
+    "trino": Reader("Trino", vectors=False),
     "without_deletes": Reader("a reader that applies no deletes", newest=2, position_deletes=False),
 }
 """The known engines. ``without_deletes`` is any other, which reads data files alone."""

@@ -21,6 +21,7 @@ from rich.console import Console
 
 from cdc_assets_tests.bench import (
     backlog,
+    copies,
     first_read,
     formats,
     hours,
@@ -45,6 +46,7 @@ SECTIONS: Mapping[str, Callable[[World], Iterator[Figures]]] = {
     "formats": formats.measure,
     "updates": updates.measure,
     "sizes": sizes.measure,
+    "copies": copies.measure,
     "tables": tables.measure,
     "months": months.measure,
     "partitions": partitions.measure,

@@ -78,11 +78,11 @@ class Accounts:
 
     def update(self, number: int) -> None:
         """Change a fifth of the rows, scattered, in one transaction; wait for the events."""
-        self._update(f"WHERE aid % 5 = {number % 5}")
+        self.change(f"WHERE aid % 5 = {number % 5}")
 
     def captured_update(self) -> Event:
         """An update of one row as Debezium writes it."""
-        self._update("WHERE aid = 1")
+        self.change("WHERE aid = 1")
         place = (Place(self.topic, p, end - 1) for p, end in self._marks.end if end)
         consumer = Consumer({"bootstrap.servers": self.world.stack.kafka.address, "group.id": "-"})
         try:
@@ -96,7 +96,8 @@ class Accounts:
         msg = f"no update at the end of {self.topic}"
         raise LookupError(msg)
 
-    def _update(self, where: str) -> None:
+    def change(self, where: str) -> None:
+        """Change the rows of a condition in one transaction; wait for the events."""
         before = self.world.records(self.topic)
         with psycopg.connect(self.world.dsn(SOURCE)) as connection:
             statement = f"UPDATE {TABLE} SET abalance = abalance + 1 {where}"

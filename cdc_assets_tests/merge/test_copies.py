@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import pairwise
+
 import pytest
 from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
 
+from cdc_assets.effects import hooked
 from cdc_assets.merge.intake import read
+from cdc_assets_tests.faults import Anywhere, Death, Fault, How, faults
 from cdc_assets_tests.lake_view import read_table
 from cdc_assets_tests.merge.events import PLACEHOLDER, truncate
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
@@ -17,6 +23,7 @@ from cdc_assets_tests.merge.test_layouts import (
     laid_out_anew,
 )
 from cdc_assets_tests.pipeline import Pipeline
+from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
@@ -98,6 +105,67 @@ def test_a_batch_of_several_writes_copies_on_its_branch(pipeline: Make) -> None:
     made.merge(TABLE)
     assert names(made) == {7: "x", 8: "x"}
     assert not marks(made)
+
+
+def publishes(made: Pipeline) -> list[tuple[int, int]]:
+    """Where each begins and ends, the newest first."""
+    found = made.lake.history(made.entry(TABLE).target, 1000)
+    return [(each.start.get(0), each.offsets.get(0)) for each in found]
+
+
+def cut_off_anywhere(made: Pipeline, how: How, places: Iterable[int], *, several: bool) -> int:
+    """Merges a batch for each of these effects of it, which fails, and once more; stops after the
+    last effect. The number of effects that failed."""
+    merged = dict(names(made))
+    for place in places:
+        lsn, new = 1_000 * place, 100 + place
+        if several:
+            made.produce(TABLE, [truncate(lsn + 1, commit=lsn)])
+            merged = {}
+        made.produce(TABLE, [change("c" if several else "u", 1, 0, lsn + 10, f"n{place}")])
+        made.produce(TABLE, [change("d", new - 1, 0, lsn + 20), change("c", new, 0, lsn + 30)])
+        fails = Anywhere(place=place, how=how)
+        with hooked(fails), suppress(Exception, Death):
+            made.merge(TABLE)
+        made.merge(TABLE)
+        merged |= {1: f"n{place}", new: "x"}
+        merged.pop(new - 1, None)
+        assert names(made) == merged, f"{[str(each) for each in fails.happened]}"
+        assert not marks(made)
+        if not fails.happened:
+            return place - 1
+    return len(list(places))
+
+
+def require_each_once(made: Pipeline) -> None:
+    line = publishes(made)
+    assert all(older[1] == newer[0] for newer, older in pairwise(line)), line
+    assert line[-1][0] == 0
+
+
+@profiles.in_soak
+@pytest.mark.parametrize("several", [False, True], ids=["one write", "several"])
+@pytest.mark.parametrize("how", How)
+def test_a_batch_that_fails_at_any_effect_is_merged_once(
+    pipeline: Make, how: How, *, several: bool
+) -> None:
+    rows = (change("c", n, 0, n) for n in (1, 2, 100))
+    made = start(pipeline, *rows, maintenance={"keep_publishes": 1000}, **configured(COPIES))
+    assert cut_off_anywhere(made, how, range(1, 60), several=several) > 3
+    require_each_once(made)
+
+
+@pytest.mark.parametrize("how", How)
+def test_a_batch_that_fails_as_it_is_published_is_merged_once(pipeline: Make, how: How) -> None:
+    made = start(pipeline, *(change("c", n, 0, n) for n in (1, 2)), **configured(COPIES))
+    made.produce(TABLE, [change("u", 1, 0, 10, "y"), change("d", 2, 0, 20)])
+    with faults(Fault("spark: publish rows", how)) as failed, suppress(Exception, Death):
+        made.merge(TABLE)
+    assert failed.happened
+    made.merge(TABLE)
+    assert names(made) == {1: "y"}
+    assert not marks(made)
+    require_each_once(made)
 
 
 @pytest.mark.parametrize("version", [2, 3])

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.merge.apply.multiset import MissingRowError
 from cdc_assets.merge.intake import read
 from cdc_assets.merge.statements import sql
+from cdc_assets.schema.file_layout import DeleteMode
 from cdc_assets_tests.changes.test_inverse import by_time
 from cdc_assets_tests.merge.one_table import TABLE
 from cdc_assets_tests.model import keyless
@@ -136,16 +138,21 @@ def source_of(log: Log, tables: Sequence[str], deletes: str) -> dict[str, object
     return said
 
 
-def layout_of(log: Log) -> dict[str, list[str]]:
-    """One of some layouts, as the log has it: by the key, by what changes, by both, or none."""
+def layout_of(log: Log) -> dict[str, Any]:
+    """One of some layouts, as the log has it: by the key, by what changes, by both, or none.
+
+    And one of the two modes: rows are marked as deleted, or files copied without them.
+    """
     key, last = next(iter(log.shape.key), "n"), log.shape.columns[-1]
-    drawn: tuple[dict[str, list[str]], ...] = (
+    drawn: tuple[dict[str, Any], ...] = (
         {"partition_by": ["n"], "sort_by": [f"{last} desc", key]},
         {"partition_by": [f"bucket(2, {key})"]},
         {"partition_by": [f"truncate(1, {last})", "bucket(3, n)"], "sort_by": ["n"]},
         {},
     )
-    return drawn[len(log.records) % len(drawn)]
+    number = len(log.records)
+    mode = list(DeleteMode)[(number // len(drawn) + 1) % len(DeleteMode)]
+    return {**drawn[number % len(drawn)], "delete_mode": mode.value}
 
 
 def in_turn(runs: Sequence[Run]) -> None:

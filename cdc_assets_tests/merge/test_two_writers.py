@@ -41,10 +41,12 @@ class Together:
 
 
 @pytest.mark.stack
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
 def test_each_range_is_published_by_exactly_one_of_two_writers(
-    pipeline: Callable[..., Pipeline],
+    pipeline: Callable[..., Pipeline], mode: str
 ) -> None:
-    made = pipeline(batch={"max_records": AT_MOST})
+    tables = {TABLE: {"layout": {"delete_mode": mode}}}
+    made = pipeline(batch={"max_records": AT_MOST}, tables=tables)
     made.create_topic(TABLE, partitions=2)
     changes = [
         event("c" if n < 100 else "u", {"id": n % 100, "n": n}, n + 1, commit=n, partition=n % 2)

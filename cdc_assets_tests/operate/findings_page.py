@@ -34,6 +34,8 @@ TITLES: Final = {
     "tables.RULES": "Tables and columns",
     "parts.SPARK": "Spark",
     "parts.WAREHOUSE": "The warehouse",
+    "lake.READ": "The lake's readers",
+    "lake.MAINTAINED": "Catalogs that maintain tables themselves",
     "writing.NAMESPACES": "Spark's account",
     "database.CLOCKS": "Clocks",
 }

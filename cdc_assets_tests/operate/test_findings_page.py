@@ -16,6 +16,7 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config.assess import FINDINGS
 from cdc_assets.config.connector import ConnectorConfig
+from cdc_assets.config.platform import LakeConfig
 from cdc_assets.databases.mysql.server import BinlogServer, grants_of
 from cdc_assets.databases.mysql.table import BinlogSettings, MysqlTable
 from cdc_assets.databases.postgres.columns import PostgresColumn
@@ -35,6 +36,7 @@ from cdc_assets.log.values import Watermarks
 from cdc_assets.operate.assess.connector import JSON, Connector, ConnectorCase, ExpectedConnector
 from cdc_assets.operate.assess.database import Clock, Postgres, User
 from cdc_assets.operate.assess.finding import Rule, Subject
+from cdc_assets.operate.assess.lake import ReadTable
 from cdc_assets.operate.assess.look import SourceAccess, Tables
 from cdc_assets.operate.assess.parts import EXTENSIONS, Spark, SparkFacts, SparkRequirements
 from cdc_assets.operate.assess.tables import KnownTable, Table
@@ -202,6 +204,15 @@ ERRORS: Final = (
     TerminalError("refused", where="db:1", remedy="allow it"),
     UnsetVariableError("DSN is not set", where="sources.shop", remedy="set it"),
 )
+
+
+def lake_of(warehouse: str) -> LakeConfig:
+    return LakeConfig.model_validate(
+        {"catalog": {"type": "rest", "uri": "https://c", "properties": {"warehouse": warehouse}},
+         "warehouse": "s3://b"}
+    )  # fmt: skip
+
+
 FACTS: Final[dict[str, Sequence[Any]]] = {
     "look.CONFIGURED": [Tables(["public.order"], ["public.orders"])],
     "look.LOGINS": [[Plaintext("Kafka", "not encrypted", "encrypt it")]],
@@ -214,6 +225,11 @@ FACTS: Final[dict[str, Sequence[Any]]] = {
     "parts.AWAY": ERRORS,
     "parts.SPARK": [*facts_of_spark()],
     "parts.WAREHOUSE": ["s3://lake/left"],
+    "lake.READ": [
+        ReadTable(TABLE, 3, is_marked=True, readers=("athena", "clickhouse", "spark")),
+        ReadTable(TABLE, 2, is_marked=False, readers=("athena", "without_deletes")),
+    ],
+    "lake.MAINTAINED": [lake_of("arn:aws:s3tables:eu-west-1:1:bucket/b"), lake_of("s3://b")],
     "writing.NAMESPACES": [WriteRefusal(ERRORS[0], is_namespace=True)],
     "database.POSTGRES": [*facts_of_postgres()],
     "database.BINLOG": [

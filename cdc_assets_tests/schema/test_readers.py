@@ -22,7 +22,7 @@ MARKED, COPIED = DeleteMode.MERGE_ON_READ, DeleteMode.COPY_ON_WRITE
     ("readers", "version", "mode"),
     [
         ([], 3, None),
-        (["spark", "trino"], 3, MARKED),
+        (["spark", "duckdb"], 3, MARKED),
         (["spark", "athena"], 2, MARKED),
         (["duckdb", "clickhouse"], 2, MARKED),
         (["without_deletes"], 2, COPIED),
@@ -71,7 +71,7 @@ def config(readers: list[str], **layout: object) -> ReplicationConfig:
 def test_the_configuration_has_the_version_that_all_readers_read() -> None:
     assert config([]).lake.format_version == 3
     assert config(["trino", "athena"]).lake.format_version == 2
-    assert config(["trino"], format_version=2).lake.format_version == 3
+    assert config(["spark"], format_version=2).lake.format_version == 3
 
 
 @pytest.mark.parametrize(

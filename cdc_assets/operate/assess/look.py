@@ -17,6 +17,7 @@ from cdc_assets.databases.kinds import KINDS
 from cdc_assets.databases.postgres.server import OddValues, PostgresServer
 from cdc_assets.errors import CdcError
 from cdc_assets.formats.registry_http import RegistryHttp
+from cdc_assets.lake import TableState
 from cdc_assets.naming import some_of
 from cdc_assets.operate.assess.connector import ExpectedConnector
 from cdc_assets.operate.assess.connector_rules import judge_connector
@@ -40,6 +41,7 @@ from cdc_assets.operate.assess.finding import (
     ordered,
 )
 from cdc_assets.operate.assess.gather import Connectors, Log, SourceFacts, dated, read_log
+from cdc_assets.operate.assess.lake import judge_catalog, judge_readers
 from cdc_assets.operate.assess.parts import (
     Session,
     SparkFacts,
@@ -201,6 +203,7 @@ def _source(
     _registry(look, at, known)
     _configured(look, at, known)
     look.add(judge_logins(at, plaintext_logins(look.services.config)))
+    look.add(judge_catalog(at, look.services.config.lake))
     if spark is not None:
         facts, clock = spark
         clocks.append(clock)
@@ -208,6 +211,11 @@ def _source(
         driver = KINDS[database.kind].driver if database else None
         look.add(judge_spark(at, facts, SparkRequirements(driver)))
     look.add(judge_clocks(at, [*dated(clocks)]))
+    readers = look.services.config.lake.readers
+    for entry in known.entries:
+        state = states.get(entry.table)
+        if isinstance(state, TableState):
+            look.add(judge_readers(Subject(known.name, entry.table), readers, state))
     for entry in known.entries if log is not None else ():
         if log is not None:
             place = Subject(known.name, entry.table)

@@ -47,7 +47,7 @@ from cdc_assets.operations.rebuild.tables import (
     awaits_snapshot,
     generation_of,
 )
-from cdc_assets.schema.file_layout import DeleteMode, FileLayout, Term, Transform
+from cdc_assets.schema.file_layout import FileLayout, Term, Transform
 from cdc_assets.schema.iceberg import from_iceberg
 
 _OURS: Final = "cdc-assets."
@@ -243,8 +243,7 @@ def _replace(
     with translated("replace the table", tables.where), effect("spark: leave the head"):
         nothing = tables.spark().table(table).limit(0)
         target = Target(tables.catalog, old.name, old.snapshot_id)
-        as_it_is = FileLayout(delete_mode=DeleteMode.of(old.properties))
-        write_changes(nothing, None, target, {}, files=as_it_is)
+        write_changes(nothing, None, target, {}, files=FileLayout.left_alone(old.properties))
     now = tables.state()
     if now is None or now.published != old.published:
         raise tables.moved()

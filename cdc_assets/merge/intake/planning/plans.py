@@ -23,6 +23,7 @@ from cdc_assets.merge.intake.planning.pending import Offsets
 from cdc_assets.merge.intake.planning.topics import TopicNow, Topics
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.registry import TableEntry
+from cdc_assets.schema.file_layout import AS_IT_IS, FileLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,7 @@ class Plans:
             attempt=str(uuid.uuid4()),
             state=state,
             steps=table.steps,
+            files=FileLayout.left_alone(state.properties) if state else AS_IT_IS,
             numbering=published.carried.numbering if published else "",
             permit=state.properties.get(accepted_restart(entry.shard_value), "") if state else "",
         )
