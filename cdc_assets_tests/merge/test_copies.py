@@ -11,7 +11,9 @@ from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
 
 from cdc_assets.effects import hooked
+from cdc_assets.errors import TerminalError
 from cdc_assets.merge.intake import read
+from cdc_assets.schema.readers import version_for
 from cdc_assets_tests.faults import Anywhere, Death, Fault, How, faults
 from cdc_assets_tests.lake_view import read_table
 from cdc_assets_tests.merge.events import PLACEHOLDER, truncate
@@ -210,3 +212,42 @@ def test_a_file_with_marks_is_copied_without_the_rows_that_they_remove(
     assert names(made) == dict.fromkeys((3, 4, 5), "x")
     if version == 3:
         assert not marks(made)
+
+
+def read_by(made: Pipeline, *readers: str) -> Pipeline:
+    """The same pipeline, with these readers of the lake."""
+    lake = made.config.lake.model_copy(
+        update={"readers": readers, "format_version": version_for(readers)}
+    )
+    made.config = made.config.model_copy(update={"lake": lake})
+    return made
+
+
+def test_readers_choose_for_new_tables_and_for_those_that_are_there(pipeline: Make) -> None:
+    made = read_by(pipeline(), "spark", "without_deletes")
+    made.create_topic(TABLE)
+    made.produce(TABLE, [change("c", n, 0, 10 * n) for n in (1, 2, 3)])
+    made.merge(TABLE)
+    made.produce(TABLE, [change("d", 1, 0, 100)])
+    made.merge(TABLE)
+    assert now(made).format_version == 2
+    assert not marks(made)
+    read_by(made, "spark")
+    made.produce(TABLE, [change("d", 2, 0, 200)])
+    made.merge(TABLE)
+    assert now(made).format_version == 2, "the version of new tables is another one"
+    assert marks(made)
+    assert names(made) == {3: "x"}
+
+
+def test_a_version_that_a_reader_does_not_read_is_not_rewritten(pipeline: Make) -> None:
+    made = start(pipeline, *(change("c", n, 0, 10 * n) for n in (1, 2)), **configured({}))
+    read_by(made, "athena")
+    with pytest.raises(TerminalError, match="Athena does not read format version 3"):
+        compacted(made, rewrite=True)
+    read_by(made, "clickhouse")
+    made.produce(TABLE, [change("d", 1, 0, 100)])
+    made.merge(TABLE)
+    assert now(made).format_version == 3
+    assert (names(made), marks(made)) == ({2: "x"}, set())
+    compacted(made, rewrite=True)
