@@ -152,7 +152,7 @@ def test_a_batch_that_fails_at_any_effect_is_merged_once(
     pipeline: Make, how: How, *, several: bool
 ) -> None:
     rows = (change("c", n, 0, n) for n in (1, 2, 100))
-    made = start(pipeline, *rows, maintenance={"keep_publishes": 1000}, **configured(COPIES))
+    made = start(pipeline, *rows, **configured(COPIES))
     assert cut_off_anywhere(made, how, range(1, 60), several=several) > 3
     require_each_once(made)
 
