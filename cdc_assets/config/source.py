@@ -219,6 +219,22 @@ class SourceConfig(Strict):
         return self
 
     @model_validator(mode="after")
+    def _rows_that_can_be_chosen(self) -> Self:
+        for name, each in self.tables.items():
+            if each.where is None:
+                continue
+            remedy = "leave where out, or "
+            if (each.mode or self.mode) != "mirror" or each.deletes == "soft":
+                what = f"tables.{name}.where: a row that no longer matches disappears, which only "
+                what += "mode: mirror with deletes: hard does"
+                raise refuse(what, f"{remedy}choose these")
+            schema, _, table = name.partition(".")
+            if self._merged(TableName("", schema, table)) is not None:
+                what = f"tables.{name}.where: the table is merged into one with others (merge_into)"
+                raise refuse(what, f"{remedy}give it a lake table of its own")
+        return self
+
+    @model_validator(mode="after")
     def _one_layout_of_a_shared_table(self) -> Self:
         seen = dict[LakeName, tuple[str, LayoutConfig]]()
         for name, each in self.tables.items():

@@ -18,8 +18,9 @@ from cdc_assets.config.schema_changes import (
     SilentChangesOrOne,
 )
 from cdc_assets.config.strict import Strict, as_mapping, refuse
-from cdc_assets.errors import ConfigError
+from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.schema.parse import TypeSpec, parse_spec
+from cdc_assets.schema.row_condition import RowCondition
 
 LEAST_SALT: Final = 16
 """Characters of a salt, below which it could be guessed together with a value."""
@@ -38,6 +39,7 @@ class TableOverrides(Strict):
     ``absent_columns`` may be missing in records, and are then emptied in the rows these change.
     ``row_filter: accept`` accepts a table whose rows the publication filters.
     ``layout`` is that of the lake table's files.
+    ``where`` is the condition on the source's rows that the lake table gets; None for all.
     ``schema_changes``, ``on_incompatible``, ``dropped_columns``, ``dropped_table``,
     ``recreated_table``, ``renamed_table``, ``silent_changes`` and each key of ``maintenance``
     override the source's.
@@ -59,6 +61,17 @@ class TableOverrides(Strict):
     silent_changes: SilentChangesOrOne | None = None
     maintenance: MaintenanceConfig | None = None
     layout: LayoutConfig = LayoutConfig()
+    where: str | None = None
+
+    @field_validator("where")
+    @classmethod
+    def _is_condition(cls, text: str | None) -> str | None:
+        if text is not None:
+            try:
+                _condition(text)
+            except TerminalError as error:
+                raise refuse(error.what, error.remedy) from error
+        return text
 
     @field_validator(
         "columns", mode="before", json_schema_input_type=dict[str, str | ColumnOverrides]
@@ -85,6 +98,11 @@ class TableOverrides(Strict):
             what = "two columns are to have one name in the lake (rename), whatever its case"
             raise refuse(what, "choose another for one of them")
         return self
+
+    @property
+    def condition(self) -> RowCondition | None:
+        """The condition of ``where``, without knowledge of the table's columns."""
+        return None if self.where is None else _condition(self.where)
 
     @property
     def column_types(self) -> dict[str, TypeSpec]:
@@ -133,3 +151,10 @@ class TableOverrides(Strict):
     def withholds(self) -> bool:
         """Whether a part of a record must not get into the lake."""
         return bool(self.excluded or self.masked)
+
+
+def _condition(text: str) -> RowCondition:
+    """Parses a condition; sqlglot takes longer to load than the rest of the configuration."""
+    from cdc_assets.config.where import parse_where
+
+    return parse_where(text)

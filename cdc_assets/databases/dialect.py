@@ -119,6 +119,23 @@ class Dialect(ABC, Generic[C]):
     def number(self, digest: str, begin: int) -> str:
         """Returns SQL for 15 hexadecimal digits of a digest as a number, from a place on."""
 
+    # ── conditions on rows ────────────────────────────────────────────────────────────────
+
+    @abstractmethod
+    def lake_value(self, source: C, compared: Compared, value: str) -> str | None:
+        """Returns SQL for a value that is compared with `constant` as the lake's value is.
+
+        None if there is none.
+        """
+
+    @abstractmethod
+    def constant(self, compared: Compared, text: str) -> str:
+        """Returns SQL for a constant that `lake_value` is compared with, from the lake's text."""
+
+    @abstractmethod
+    def like(self, text: str, pattern: str) -> str:
+        """Returns whether a canonical text matches a pattern of LIKE, character by character."""
+
     # ── keys ──────────────────────────────────────────────────────────────────────────────
 
     @abstractmethod

@@ -19,6 +19,7 @@ from cdc_assets.databases.dialect import Given
 from cdc_assets.databases.statements import Range, Statements
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.comparing import Comparison, Key, Sum
+from cdc_assets.schema.row_condition import RowCondition
 from cdc_assets.schema.types import TableSchema
 
 S = TypeVar("S")
@@ -115,6 +116,7 @@ class Access:
         connector: finds the connector; None where nobody knows it.
         nudge: what makes a connector at rest say how far it is; a statement, or whether there is
             anything.
+        condition: on the rows that count, in the lake's names of columns; None for all.
     """
 
     dsn: str
@@ -127,6 +129,7 @@ class Access:
     source: str = ""
     connector: Callable[[], ConnectorOffsets | None] = lambda: None
     nudge: bool | str = False
+    condition: RowCondition | None = None
 
     @property
     def answer_seconds(self) -> float:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from cdc_assets.changes.names import HELPERS
 from cdc_assets.databases.dialect import C, Dialect, Given, KeyFault, parameter
+from cdc_assets.errors import TerminalError
 from cdc_assets.schema.comparing import (
     BucketTree,
     Compared,
@@ -21,6 +22,7 @@ from cdc_assets.schema.comparing import (
     Uncompared,
     tree,
 )
+from cdc_assets.schema.row_condition import IsNull, Leaf, RowCondition, in_sql, leaf_in_sql
 from cdc_assets.schema.types import TableSchema
 
 Statement = tuple[str, Given]
@@ -121,6 +123,7 @@ class Statements:
         table: schema and name.
         comparison: the columns that are compared.
         sources: the columns at the source, by the lake's names.
+        condition: on the rows that count; None for all.
 
     Attributes:
         table: the table's name, quoted.
@@ -137,6 +140,7 @@ class Statements:
         table: tuple[str, str],
         comparison: Comparison,
         sources: Mapping[str, Any],
+        condition: RowCondition | None = None,
     ) -> None:
         self.comparison = comparison
         self.table = ".".join(dialect.quote(part) for part in table)
@@ -150,6 +154,10 @@ class Statements:
         self._told = [dialect.told(source, c, at) for c, source, at in columns]
         self._key = [(sources[c.name], c, places[c.name]) for c in comparison.key]
         self._order = [dialect.ordered(source, at) for source, _, at in self._key]
+        self._counts = None
+        if condition is not None:
+            known = {c.name: (source, c, at) for c, source, at in columns}
+            self._counts = in_sql(condition, lambda leaf: self._leaf(leaf, known.get(leaf.column)))
         first = sources[comparison.key[0].name] if comparison.key else None
         self.is_ordered = first is not None and dialect.is_indexed(first)
         self.finds_keys = first is not None and dialect.finds_keys(first)
@@ -172,7 +180,7 @@ class Statements:
             bucket=self._bucket(tree(within.bounds), given),
             digest=self.digest,
             table=self.table,
-            condition=self._within(within, given),
+            condition=self._counted(self._within(within, given)),
             barrier=self._dialect.barrier,
         )
         return made, given
@@ -180,7 +188,8 @@ class Statements:
     def digests(self, within: Sequence[Range]) -> Statement:
         """Returns key and digest of each row of some ranges."""
         given: Given = {}
-        return self._select([*self._key_texts, self.digest], self._among(within, given)), given
+        condition = self._counted(self._among(within, given))
+        return self._select([*self._key_texts, self.digest], condition), given
 
     def found(self, keys: Sequence[Key]) -> Statement:
         """Returns texts of keys, of all columns, and of the lake's values; for equal keys, too."""
@@ -197,7 +206,7 @@ class Statements:
         columns += [f"{text} AS {TOLD}{n}" for n, text in enumerate(self._told)]
         large = self._dialect.digest([texts[n] for n in self.omitted])
         columns += [f"{self.digest} AS {DIGEST}", f"{large} AS {LARGE}"]
-        return self._select(columns, self._within(within, given)), given
+        return self._select(columns, self._counted(self._within(within, given))), given
 
     def bounds(self, start: Key | None, every: int, count: int) -> Statement:
         """Returns each ``every``-th key from one on, at most ``count`` of them."""
@@ -270,10 +279,42 @@ class Statements:
         ]
 
     def _same(self, texts: Sequence[str]) -> str:
-        """Returns whether a row has the key of these texts, or an equal one."""
-        return " AND ".join(
-            self._dialect.equal(source, compared, at, text)
-            for (source, compared, at), text in zip(self._key, texts, strict=True)
+        """Returns whether a row counts, and has the key of these texts, or an equal one."""
+        return self._counted(
+            " AND ".join(
+                self._dialect.equal(source, compared, at, text)
+                for (source, compared, at), text in zip(self._key, texts, strict=True)
+            )
+        )
+
+    def _counted(self, condition: str) -> str:
+        """Returns whether a condition holds for a row that counts."""
+        return condition if self._counts is None else f"({condition}) AND ({self._counts})"
+
+    def _leaf(self, leaf: Leaf, known: tuple[Any, Compared, str] | None) -> str:
+        """Returns SQL for a part of the condition on rows, over the lake's value of its column.
+
+        Raises:
+            TerminalError: if the database has no such value.
+        """
+        value = None if known is None else self._dialect.lake_value(*known)
+        if known is None or value is None:
+            what = f"the database does not compare {leaf.column} as the lake does, which the "
+            what += "condition on rows names"
+            remedy = (
+                "take it out of tables.<schema.table>.where; without it the table's rows can be "
+                "read from the database and compared with it"
+            )
+            raise TerminalError(what, where=self.table, remedy=remedy)
+        source, compared, place = known
+        if isinstance(leaf, IsNull):  # of what the lake has: a zero date has no value there
+            value = self._dialect.canonical(source, compared, place)
+        constant, text = self._dialect.constant, self._texts[leaf.column]
+        return leaf_in_sql(
+            leaf,
+            value,
+            lambda of: constant(compared, of.text),
+            lambda of: self._dialect.like(text, of.text),
         )
 
 

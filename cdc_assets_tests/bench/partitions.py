@@ -26,14 +26,21 @@ LAYOUTS: dict[str, dict[str, list[str]]] = {
 }
 _STEP = 7_919
 """A prime: keys are in another order than days."""
+_AT_ONCE = 2_000_000
+"""Rows that one statement adds: a writer has a buffer for each day that it meets."""
 
 
 def measure(world: World) -> Iterator[Figures]:
-    """Each repetition updates the same rows again; one more before, to warm up."""
+    """Each repetition updates the same rows again; one more before, to warm up.
+
+    The table has ten times ``ROWS`` rows: ``ROWS=5000000`` for 50 million.
+    """
     rows = world.scale.rows * 10
+    found = [_row(world, name, layout, rows) for name, layout in LAYOUTS.items()]
+    least = found[0]["median s"]
     yield Figures(
         f"{UPDATES:,} updates in {len(TOUCHED)} days of a table of {rows:,} rows in {DAYS} days",
-        [_row(world, name, layout, rows) for name, layout in LAYOUTS.items()],
+        [{**each, "times as fast": round(least / each["median s"], 2)} for each in found],
     )
 
 
@@ -60,15 +67,17 @@ def _filled(world: World, layout: dict[str, list[str]], rows: int) -> Pipeline:
     made.create_topic(TABLE)
     made.produce(TABLE, [event("c", {"id": rows, "day": 0, "v": ""}, 10, commit=9)])
     made.merge(TABLE)
-    n = F.col("n")
-    filled = world.session.range(rows).withColumnRenamed("id", "n").select(
-        (n * _STEP % rows).alias("id"),
-        F.date_from_unix_date((n * DAYS / rows).cast("int")).alias("day"),
-        F.sha2(n.cast("string"), 256).alias("v"),
-        F.lit(None).cast("binary").alias("_cdc_position"),
-        F.lit(None).cast("timestamp").alias("_cdc_ts"),
-    )  # fmt: skip
-    filled.writeTo(f"lake.{made.entry(TABLE).target}").append()
+    n, target = F.col("n"), f"lake.{made.entry(TABLE).target}"
+    for begin in range(0, rows, _AT_ONCE):
+        numbers = world.session.range(begin, min(rows, begin + _AT_ONCE))
+        filled = numbers.withColumnRenamed("id", "n").select(
+            (n * _STEP % rows).alias("id"),
+            F.date_from_unix_date((n * DAYS / rows).cast("int")).alias("day"),
+            F.sha2(n.cast("string"), 256).alias("v"),
+            F.lit(None).cast("binary").alias("_cdc_position"),
+            F.lit(None).cast("timestamp").alias("_cdc_ts"),
+        )  # fmt: skip
+        filled.writeTo(target).append()
     return made
 
 

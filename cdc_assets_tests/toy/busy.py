@@ -46,6 +46,7 @@ def busy_log(
     moves: bool = False,
     columns: int | None = None,
     like: Log | None = None,
+    whole: bool = False,
 ) -> Log:
     """A log of about two thirds as many records as actions; the same for the same seed.
 
@@ -58,10 +59,12 @@ def busy_log(
             may be equal to the placeholder.
         columns: of a wide table; most of them are left out by most updates.
         like: a log of the same table in the same topic.
+        whole: each update has all values, as with ``REPLICA IDENTITY FULL``.
     """
     rng = random.Random(seed)
     schema = KEYLESS if keyless else rng.choice([SINGLE, COMPOSITE])
     schema = schema if columns is None else wide(columns)
+    schema = replace(schema, toasted=frozenset()) if whole else schema
     settings = settings_of(rng, schema)
     if moves:
         settings = replace(settings, partial_moves=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
 from typing import Final
 
 from cdc_assets.databases.dialect import SALTED, Dialect, Given, KeyFault, parameter
@@ -50,6 +51,7 @@ _LONG_BITS: Final = 63
 _DATE: Final = re.compile(r"[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}( [0-9:.]+)?")
 _EPOCH: Final = 719_528
 """``TO_DAYS('1970-01-01')``."""
+_FIRST: Final = date(1970, 1, 1)
 _DAY: Final = 86_400_000_000
 
 
@@ -146,6 +148,41 @@ class MysqlDialect(Dialect[MysqlSource]):
     def number(self, digest: str, begin: int) -> str:
         """See `Dialect`."""
         return f"CAST(CONV(SUBSTR({digest}, {begin}, 15), 16, 10) AS UNSIGNED)"
+
+    def lake_value(self, source: MysqlSource, compared: Compared, value: str) -> str | None:
+        """See `Dialect`: texts as bytes, dates as numbers of days and microseconds."""
+        match compared.form:
+            case Form.TEXT:
+                return _as_bytes(_written(source.type, value))
+            case Form.BOOLEAN | Form.DECIMAL:
+                return f"({value} + 0)"
+            case Form.INTEGER:
+                return _number(source.type, value)
+            case Form.DAYS:
+                return _dated(source, value, _days)
+            case Form.MICROS:
+                return _dated(source, value, _micros)
+            case Form.INSTANT:
+                return _micros(value)
+            case _:
+                return None
+
+    def constant(self, compared: Compared, text: str) -> str:
+        """See `Dialect`."""
+        match compared.column.type:
+            case Primitive.STRING:
+                return f"X'{text.encode().hex()}'"
+            case Primitive.DATE:
+                return str((date.fromisoformat(text) - _FIRST).days)
+            case Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
+                since = datetime.fromisoformat(text) - datetime.combine(_FIRST, time())
+                return str(since // timedelta(microseconds=1))
+            case _:
+                return text
+
+    def like(self, text: str, pattern: str) -> str:
+        """See `Dialect`."""
+        return f"{text} LIKE CONVERT(X'{pattern.encode().hex()}' USING utf8mb4)"
 
     def ordered(self, source: MysqlSource, value: str) -> str:
         """See `Dialect`: texts without a collation."""

@@ -122,7 +122,8 @@ class MysqlRows(SourceRows):
             for each in table.columns
         }
         sources, comparison = paired(known, access.schema, dialect)
-        rows = cls(connection, access, Statements(dialect, access.table, comparison, sources))
+        of = Statements(dialect, access.table, comparison, sources, access.condition)
+        rows = cls(connection, access, of)
         rows.require_keys()
         return rows
 

@@ -112,6 +112,40 @@ class PostgresDialect(Dialect[PostgresColumn]):
         """See `Dialect`."""
         return f"('x' || substr({digest}, {begin}, 15))::bit(60)::bigint"
 
+    def lake_value(self, source: PostgresColumn, compared: Compared, value: str) -> str | None:
+        """See `Dialect`."""
+        if compared.is_list:
+            return None
+        match compared.form:
+            case Form.TEXT | Form.PADDED:
+                return f'({_told(source, compared, value)}) COLLATE "C"'
+            case Form.BOOLEAN:
+                return f"({value} = B'1')" if source.type_name == "bit" else value
+            case Form.INTEGER | Form.DECIMAL:
+                return f"({_number(source, value)})"
+            case Form.DAYS | Form.MICROS:
+                return value
+            case _:
+                return None
+
+    def constant(self, compared: Compared, text: str) -> str:
+        """See `Dialect`."""
+        match compared.column.type:
+            case Primitive.STRING:
+                return _constant(text)
+            case Primitive.DATE:
+                return f"DATE '{text}'"
+            case Primitive.TIMESTAMP:
+                return f"TIMESTAMP '{text}'"
+            case Primitive.TIMESTAMPTZ:
+                return f"TIMESTAMPTZ '{text}+00'"
+            case _:
+                return text
+
+    def like(self, text: str, pattern: str) -> str:
+        """See `Dialect`."""
+        return f'({text}) COLLATE "C" LIKE {_constant(pattern)}'
+
     def ordered(self, source: PostgresColumn, value: str) -> str:
         """See `Dialect`."""
         match source.type_name:
@@ -236,6 +270,11 @@ def _is_one(source: PostgresColumn, names: frozenset[str]) -> bool:
 
 def _is_bits(source: PostgresColumn, most: int) -> bool:
     return source.type_name == "bit" and 1 < source.modifier <= most
+
+
+def _constant(text: str) -> str:
+    """Returns a text as its bytes, which need no quoting."""
+    return f"convert_from(decode('{text.encode().hex()}', 'hex'), 'UTF8') COLLATE \"C\""
 
 
 # ── as text ───────────────────────────────────────────────────────────────────────────────

@@ -89,7 +89,7 @@ class PostgresRows(SourceRows):
             raise TerminalError(what, where=access.where, remedy="there is nothing to compare with")
         known = {each.name: each for each in table.columns}
         sources, comparison = paired(known, access.schema, dialect)
-        statements = Statements(dialect, access.table, comparison, sources)
+        statements = Statements(dialect, access.table, comparison, sources, access.condition)
         return cls(_connected(access), access, statements)
 
     def asked(self, statement: str, given: Given | None = None) -> Sequence[tuple[Any, ...]]:

@@ -21,6 +21,7 @@ from cdc_assets.merge.fold.changeset import is_below
 from cdc_assets.merge.fold.newest import (
     completed,
     left_alone,
+    matching_alone,
     newest_by_key,
     not_newer,
     set_values,
@@ -44,11 +45,26 @@ it."""
 
 @dataclass(frozen=True, slots=True)
 class WholeChanges:
-    """The changes to be applied, each whole; their number; those that cannot be completed."""
+    """The changes to be applied, each whole.
+
+    Attributes:
+        final: the changes.
+        kept: their number.
+        incomplete: those that cannot be completed; None for none.
+        deletes: number of deletes among them if rows were completed, which may have become such.
+        highest_delete: highest position of these, hexadecimal; empty without any.
+    """
 
     final: DataFrame
     kept: int
     incomplete: DataFrame | None = None
+    deletes: int = 0
+    highest_delete: str = ""
+
+    def counted(self, folded: Folded) -> Folded:
+        """Returns the figures of a fold, with the deletes that completing rows has shown."""
+        highest = max(folded.highest_delete, self.highest_delete)
+        return replace(folded, deletes=max(folded.deletes, self.deletes), highest_delete=highest)
 
 
 class KeyedTable:
@@ -104,6 +120,7 @@ class KeyedTable:
         plan = self._plan
         if part.before:
             frame = newest_by_key(changes(), plan.schema.key, plan.numbers, self._unset_able)
+            frame = matching_alone(frame, plan)
         else:
             frame = folded.frame.where(F.col("position") > F.lit(bytes.fromhex(part.floor)))
         with self._steps.step("fold a part"):
@@ -150,11 +167,7 @@ class KeyedTable:
             if not folded.partial:
                 resolved = WholeChanges(newest, folded.keys - old)
             else:
-                final = pinned(self._whole(changes(), newest, positions, rows, count))
-                counts = final.groupBy("incomplete").count().collect()
-                kept = {row["incomplete"]: row["count"] for row in counts}
-                lost = final.where("incomplete") if kept.get(True) else None
-                resolved = WholeChanges(final.where("NOT incomplete"), kept.get(False, 0), lost)
+                resolved = _counted(pinned(self._whole(changes(), newest, positions, rows, count)))
         yield resolved
 
     def _may_be_old(self, branch: Branch) -> Expression:
@@ -204,8 +217,22 @@ class KeyedTable:
         beside = self._plan.beside
         may_lack = None if beside is None else is_below(beside.until)
         made = completed(partial, values, existing, names, self._plan.schema.names, may_lack)
+        made = matching_alone(made, self._plan, F.col("incomplete"))
         untouched = final.where("NOT partial").withColumn("incomplete", F.lit(False))
         return untouched.unionByName(made)
+
+
+def _counted(final: DataFrame) -> WholeChanges:
+    """Returns changes of `KeyedTable._whole` with their numbers."""
+    is_delete = F.col("op") == "d"
+    highest = F.hex(F.max(F.when(is_delete, F.col("position")))).alias("highest")
+    figures = F.count(F.lit(1)).alias("n"), F.count_if(is_delete).alias("deletes"), highest
+    found = {row["incomplete"]: row for row in final.groupBy("incomplete").agg(*figures).collect()}
+    lost = final.where("incomplete") if True in found else None
+    whole, kept = final.where("NOT incomplete"), found.get(False)
+    if kept is None:
+        return WholeChanges(whole, 0, lost)
+    return WholeChanges(whole, kept["n"], lost, kept["deletes"], kept["highest"] or "")
 
 
 def within(changes: DataFrame, part: Part, numbers: tuple[str, ...]) -> DataFrame:

@@ -81,7 +81,10 @@ class Changed:
 
 
 def events(changes: DataFrame, plan: BatchPlan) -> DataFrame:
-    """Adds ``position`` to the changes, and ``at`` and ``ordinal``, which identify repeats."""
+    """Adds ``position`` to the changes, and ``at`` and ``ordinal``, which identify repeats.
+
+    Rows that the table does not get are left out of them: such an event counts, and changes none.
+    """
     order, position = order_of(plan.layout.scheme), position_bytes(plan.numbers)
     unique = order.is_unique
     content = content_of(plan.made, plan.schema)
@@ -95,6 +98,11 @@ def events(changes: DataFrame, plan: BatchPlan) -> DataFrame:
             "content": content,
         }
     )
+    if plan.condition is not None:
+        named = named.withColumns(
+            {name: F.when(F.expr(sql.condition(plan.condition, plan.schema, name)), F.col(name))
+             for name in ("row", "old_row")}
+        )  # fmt: skip
     return named.select(*_KEPT, F.lit(False).alias("partial"))
 
 

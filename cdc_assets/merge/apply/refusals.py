@@ -24,6 +24,11 @@ from cdc_assets.merge.tables.quarantine import Origin, Quarantine
 
 INCOMPLETE: Final = "an update without its unchanged columns, of a row that the lake does not have"
 
+_NOT_CHOSEN: Final = (
+    "as it may not have matched the condition on rows (where): have the source log whole rows "
+    "(ALTER TABLE … REPLICA IDENTITY FULL), then cdc-assets rebuild --from-source"
+)
+
 
 class Refusals(Protocol):
     """A handler of the records that a batch cannot merge."""
@@ -265,8 +270,8 @@ class Refusing:
             incomplete = of_rows_that_stay(incomplete, plan.beside)
             if self._is_empty(incomplete):
                 return 0
-        reason = F.lit(INCOMPLETE).alias("reason")
-        refused = incomplete.select("partition", "offset", reason)
+        why = INCOMPLETE if plan.condition is None else f"{INCOMPLETE}, {_NOT_CHOSEN}"
+        refused = incomplete.select("partition", "offset", F.lit(why).alias("reason"))
         return self.refusals.take(refused, self.steps)
 
     def _is_empty(self, refused: DataFrame) -> bool:

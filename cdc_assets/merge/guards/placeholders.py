@@ -75,12 +75,17 @@ class Placeholders(Guard):
         return known.amended(amend)
 
     def carry(self, carried: Carried, last: Pass) -> Carried:
-        """Notes that a shadow table read from the source had such creates, to be checked."""
+        """Notes that a shadow table read from the source had such creates, to be checked.
+
+        Where a condition chooses the table's rows, a change that left values alone may have been
+        passed over although its row exists: the row did not match when rows were read.
+        """
         beside = carried.beside
         if beside is None:
             return carried
-        in_doubt = beside.in_doubt(last.figures.signs["in_doubt"], last.plan.start)
-        return replace(carried, beside=in_doubt)
+        more = last.figures.signs["in_doubt"]
+        more += last.folded.partial if last.plan.condition is not None else 0
+        return replace(carried, beside=beside.in_doubt(more, last.plan.start))
 
 
 def moves(

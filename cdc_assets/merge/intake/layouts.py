@@ -21,7 +21,7 @@ from cdc_assets.formats.key_form import KeyForm
 from cdc_assets.formats.layout import Layout
 from cdc_assets.lake import Lake, TableState
 from cdc_assets.lake.columns import SCHEMA, as_made, columns_of, dropped
-from cdc_assets.lake.properties import MODE
+from cdc_assets.lake.properties import MIXED, MODE, WHERE
 from cdc_assets.lake.side import side_lost, side_of
 from cdc_assets.merge.intake.describe import FirstSchema, TypeSource
 from cdc_assets.merge.plan.column_plan import ColumnPlan, identifier, plan_columns
@@ -48,6 +48,8 @@ from cdc_assets.schema.overrides import mark_of, with_marks
 from cdc_assets.schema.policy import Reaction
 from cdc_assets.schema.promotions import fits
 from cdc_assets.schema.readers import mode_for
+from cdc_assets.schema.row_condition import RowCondition, text_of
+from cdc_assets.schema.row_condition import fitted as matching
 from cdc_assets.schema.stored import to_json
 from cdc_assets.schema.types import Column, ColumnType, Primitive, TableSchema, Wire
 
@@ -101,7 +103,7 @@ class LakeTables:
         self._deletes, self._mode = overrides.deletes, source.mode_of(entry.table)
         self._own = own_columns(self._mode, soft=self._deletes == "soft")
         self._excluded, self._masked = overrides.excluded, overrides.masked
-        self._files = overrides.layout.files
+        self._files, self._rows = overrides.layout.files, overrides.condition
         self._salted = overrides.salts()
         self._lake = lake
         self._types = types
@@ -125,11 +127,13 @@ class LakeTables:
             joining = self._types.first_schema(self._entry)
             has_own = self._types.has_schemas(self._entry, joining.layout)
             require_alike(first, joining, self._where, has_schemas=has_own)
+        self.condition(first.schema)
         if state is None:
             self._fitted(first.schema)
-        steps: tuple[TableStep, ...] = () if state else (CreateNamespace(), self._create(first))
+        steps = self._mixed(state) if state else (CreateNamespace(), self._create(first))
         if shown is not None:
-            first, steps = shown, (RememberSource({**_of_layout(shown.layout), _GUESSED: ""}),)
+            remembered = RememberSource({**_of_layout(shown.layout), _GUESSED: ""})
+            first, steps = shown, (*steps, remembered)
         if self._mode is Mode.CHANGELOG:  # a key has many rows, and nothing is looked up
             return TablePlan(first, steps)
         if self._mode is Mode.HISTORY:  # a key has many rows
@@ -137,6 +141,21 @@ class LakeTables:
             return TablePlan(first, (*steps, *self._side(state, first.schema)))
         missing = (*steps, *identifier(state, first.schema), *self._side(state, first.schema))
         return TablePlan(first, missing)
+
+    def condition(self, schema: TableSchema) -> RowCondition | None:
+        """Returns the condition on the rows that the table gets; None for all rows.
+
+        Raises:
+            TerminalError: if it does not fit the columns.
+        """
+        return None if self._rows is None else matching(self._rows, schema, self._where)
+
+    def _mixed(self, state: TableState) -> tuple[TableStep, ...]:
+        """Returns the step that notes that older rows were chosen by another condition."""
+        was = state.properties.get(WHERE, "")
+        if was in {MIXED, _text(self._rows)}:
+            return ()
+        return (RememberSource({WHERE: MIXED}),)
 
     @property
     def salts(self) -> dict[str, str]:
@@ -374,6 +393,10 @@ class LakeTables:
             way = "reset" if mode == Mode.HISTORY else "rebuild"
             remedy = f"configure mode: {mode}, or: cdc-assets {way}"
             raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
+        if not columns.key and said.get(WHERE, "") != _text(self._rows):
+            what = "the table has no key, and was made with another condition on rows (where)"
+            remedy = "configure where as before, or: cdc-assets rebuild"
+            raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
         stored = self._withholding(columns)
         wanted = self._entry.shard.column if self._entry.shard else None
         if stored.shard_column != wanted:
@@ -434,7 +457,12 @@ class LakeTables:
             **({_GUESSED: "true"} if first.is_guessed else {}),
             _DELETES: self._deletes,
             **({} if self._mode is Mode.MIRROR else {MODE: self._mode.value}),
+            **({} if self._rows is None else {WHERE: _text(self._rows)}),
         }
+
+
+def _text(condition: RowCondition | None) -> str:
+    return "" if condition is None else text_of(condition)
 
 
 def _of_layout(layout: Layout) -> dict[str, str]:

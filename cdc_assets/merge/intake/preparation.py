@@ -220,7 +220,9 @@ class Preparation:
         names = dict.fromkeys(n for each in readable for n in lacking(plan.schema, each))
         called = {each.sent_as: each.name for each in plan.schema.columns}
         lacked = (called.get(name, name) for name in lacks)
-        return self._settled(plan, decoder, tuple(dict.fromkeys([*names, *lacked])))
+        plan, decoder = self._settled(plan, decoder, tuple(dict.fromkeys([*names, *lacked])))
+        plan = replace(plan, condition=self.tables.condition(plan.schema))
+        return plan, replace(decoder, plan=plan)
 
     def _taught(self, plan: BatchPlan) -> BatchPlan:
         """Adds facts from statements about the lake's columns; each shard has its own numbers."""

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from cdc_assets.merge.apply.keyed import KeyedTable, WholeChanges
 from cdc_assets.merge.apply.snapshot_properties import BatchOutcome
 from cdc_assets.merge.fold.context import PlannedBatch
-from cdc_assets.merge.fold.newest import newest_by_key
+from cdc_assets.merge.fold.newest import matching_alone, newest_by_key
 from cdc_assets.merge.modes.application import Application
 from cdc_assets.merge.modes.mode import TableMode
 from cdc_assets.merge.plan.parts import Part
@@ -27,7 +27,8 @@ class Mirror(TableMode):
     ) -> DataFrame:
         """Returns the newest change of each key."""
         plan, unset_able = batch.plan, batch.changes.unset_able
-        return newest_by_key(changes, plan.schema.key, plan.numbers, unset_able, aggregates)
+        newest = newest_by_key(changes, plan.schema.key, plan.numbers, unset_able, aggregates)
+        return matching_alone(newest, plan)
 
     def apply(self, it: Application, outcome: BatchOutcome) -> BatchOutcome:
         """Writes the newest change of each key, with the record of the batch in the last write.
@@ -58,10 +59,11 @@ class Mirror(TableMode):
         )  # fmt: skip
         for part in it.parts:
             changes = partial(it.changes_of, part)
-            with table.part(last.folded, changes, part) as mine:
+            with table.part(last.folded, changes, part) as folded:
                 _truncate(it, part)  # 1
-                apply = table.choose(mine, branch)
-                with table.resolved(mine, changes, apply, branch) as resolved:  # 2
+                apply = table.choose(folded, branch)
+                with table.resolved(folded, changes, apply, branch) as resolved:  # 2
+                    mine = resolved.counted(folded)
                     incomplete = it.refusing.incomplete(resolved.incomplete, plan)
                     stale = mine.keys - resolved.kept - incomplete
                     outcome = outcome.after(mine, apply, stale, incomplete)

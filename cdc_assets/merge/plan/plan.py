@@ -33,6 +33,7 @@ from cdc_assets.merge.plan.table_steps import (
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.file_layout import AS_IT_IS, FileLayout
 from cdc_assets.schema.iceberg import from_iceberg
+from cdc_assets.schema.row_condition import RowCondition, text_of
 from cdc_assets.schema.types import Column, ColumnType, TableSchema
 
 OWN_BRANCH: Final = re.compile(r"cdc_[0-9a-f]{32}")
@@ -94,6 +95,7 @@ class BatchPlan:
         unread: all that the log held from ``start`` on; empty for a replay.
         attempt: unique.
         files: the layout of the files that it writes.
+        condition: on the rows that the table gets, in its columns' names; None for all rows.
     """
 
     entry: TableEntry
@@ -131,6 +133,7 @@ class BatchPlan:
     last_records: LastRecords = field(default_factory=dict[int, tuple[int, int]])
     epochs: Epochs = field(default_factory=dict)
     files: FileLayout = AS_IT_IS
+    condition: RowCondition | None = None
 
     @property
     def branch(self) -> str:
@@ -307,6 +310,7 @@ class BatchPlan:
             *(f"  table: {describe(step)}" for step in self.steps),
             *(f"  read partition {r.partition} [{r.start}, {r.end})" for r in self.ranges),
             f"  in all {total_length(self.ranges)} offsets, positions: {self.layout.scheme}",
+            *([f"  rows where {text_of(self.condition)}"] if self.condition else []),
             *(f"  {part.describe()}" for part in parts if part.truncate or part.before),
             f"  apply: {apply or 'as the records demand'}",
             f"  publish on snapshot {self.head} as attempt {self.attempt}",

@@ -8,7 +8,15 @@ from typing import Final
 
 from cdc_assets.changes.names import LakeName, Shard
 from cdc_assets.schema.file_layout import SortTerm, Term, Transform
-from cdc_assets.schema.types import Column, ColumnType, Primitive, TableSchema
+from cdc_assets.schema.row_condition import Constant, Leaf, RowCondition, in_sql, leaf_in_sql
+from cdc_assets.schema.types import (
+    MAX_DECIMAL_DIGITS,
+    Column,
+    ColumnType,
+    Decimal,
+    Primitive,
+    TableSchema,
+)
 
 POSITION: Final = "_cdc_position"
 COMMIT_TIME: Final = "_cdc_ts"
@@ -383,6 +391,27 @@ def literal(value: str, type_: ColumnType) -> str:
     if type_ is Primitive.BINARY:
         return f"X'{bytes.fromhex(value).hex()}'"
     return f"CAST({text(value)} AS {type_})"
+
+
+def condition(of: RowCondition, schema: TableSchema, row: str) -> str:
+    """Returns a condition over a struct of a table's columns."""
+
+    def leaf(each: Leaf) -> str:
+        type_ = schema.column(each.column).type
+        is_number = type_ in {Primitive.INT, Primitive.LONG}
+        zone = "+00:00" if type_ is Primitive.TIMESTAMPTZ else ""
+
+        def constant(value: Constant) -> str:
+            return literal(value.text + zone, Primitive.LONG if is_number else _wide(type_))
+
+        name = f"{quote(row)}.{quote(each.column)}"
+        return leaf_in_sql(each, name, constant, lambda p: f"{name} LIKE {text(p.text)}")
+
+    return in_sql(of, leaf)
+
+
+def _wide(type_: ColumnType) -> ColumnType:
+    return Decimal(MAX_DECIMAL_DIGITS, type_.scale) if isinstance(type_, Decimal) else type_
 
 
 def update_changed(

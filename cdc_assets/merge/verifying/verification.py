@@ -169,6 +169,7 @@ class Verification:
             source=entry.table.source,
             connector=partial(connector_of, self._config, entry),
             nudge=said.nudge,
+            condition=self._attempts.planner.tables(entry).condition(schema),
         )
         return rows_of(database.kind, access)
 

@@ -25,7 +25,7 @@ from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.at_source import AT_SOURCE, AtSource
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.columns import COLUMN, DROPPED, LEFT_OUT
-from cdc_assets.lake.properties import MODE
+from cdc_assets.lake.properties import MODE, WHERE
 from cdc_assets.lake.quarantined import QuarantineLake
 from cdc_assets.lake.side import side_of
 from cdc_assets.merge.apply.branch import Branch
@@ -316,4 +316,4 @@ def _properties(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str
     theirs = {name: value for name, value in old.items() if not name.startswith(_OURS)}
     of_columns = {name: "" for name in old if name.startswith((COLUMN, LEFT_OUT, DROPPED))}
     rest = {name: each for name, each in new.items() if name not in OF_REBUILD}
-    return {**theirs, **of_columns, MODE: "", **rest}
+    return {**theirs, **of_columns, MODE: "", WHERE: "", **rest}
