@@ -11,7 +11,8 @@ from cdc_assets.config.strict import Strict, did_you_mean, refuse
 FINDINGS: Final = frozenset({
     "append_time", "binlog_off", "binlog_retention", "binlog_row_metadata", "binlog_rows",
     "by_partition", "catalog", "changes_filtered", "changes_skipped", "clock", "columns_left_out",
-    "compacted", "connect", "connector_missing", "connector_state", "connector_unseen",
+    "compacted", "condition_unfit",
+    "connect", "connector_missing", "connector_state", "connector_unseen",
     "connector_user", "connector_user_unseen", "conversion_failures", "converter_differs",
     "database", "decimals_as_double", "deletes_dropped", "dirty_snapshot", "errors_tolerated",
     "events_skipped", "gtid", "heartbeat", "history_without_key", "iceberg", "jdbc_driver", "kafka",
@@ -22,7 +23,8 @@ FINDINGS: Final = frozenset({
     "publication_missing",
     "publication_operations", "reader_deletes", "reader_version", "records_without_key",
     "refused_column", "refused_table", "registry",
-    "remembered_deletes", "retention", "retention_bytes", "row_filter", "s3_tables",
+    "remembered_deletes", "retention", "retention_bytes", "row_filter", "rows_chosen_otherwise",
+    "s3_tables",
     "schema_changes_off",
     "server_id", "signals_unanswered", "silent_cascades", "silent_unlogged", "slot_dropped",
     "slot_holds_wal", "slot_idle", "slot_lost",
@@ -30,7 +32,8 @@ FINDINGS: Final = frozenset({
     "spark_tables", "statements_skipped", "stored_as_text", "table_gone", "table_not_published",
     "table_unknown", "tables_unseen", "times_cut", "topic_missing", "topic_settings",
     "transactions_dropped", "transformations", "truncates_skipped", "types_guessed", "unlogged",
-    "unpublished_column", "unsigned_as_long", "updates_looked_up", "values_not_convertible",
+    "unpublished_column", "unsigned_as_long", "updates_looked_up", "values_left_alone",
+    "values_not_convertible",
     "values_out_of_range", "values_unseen", "wal_level", "warehouse", "years_moved", "years_stop",
 })  # fmt: skip
 """The names of all findings."""

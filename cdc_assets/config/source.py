@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -41,7 +42,14 @@ from cdc_assets.config.schema_changes import (
 )
 from cdc_assets.config.schema_registry import SchemaRegistryConfig
 from cdc_assets.config.strict import Strict, did_you_mean, refuse, require_pattern
-from cdc_assets.config.table import Initial, ModeName, TableOverrides
+from cdc_assets.config.table import (
+    Initial,
+    ModeName,
+    TableOverrides,
+    combined,
+    is_pattern,
+    matches,
+)
 from cdc_assets.config.topics import (
     TABLE_FIELDS,
     TargetConfig,
@@ -221,18 +229,21 @@ class SourceConfig(Strict):
     @model_validator(mode="after")
     def _rows_that_can_be_chosen(self) -> Self:
         for name, each in self.tables.items():
-            if each.where is None:
-                continue
-            remedy = "leave where out, or "
-            if (each.mode or self.mode) != "mirror" or each.deletes == "soft":
-                what = f"tables.{name}.where: a row that no longer matches disappears, which only "
-                what += "mode: mirror with deletes: hard does"
-                raise refuse(what, f"{remedy}choose these")
+            self._require_choosable(name, each)
             schema, _, table = name.partition(".")
-            if self._merged(TableName("", schema, table)) is not None:
+            if each.where is not None and self._merged(TableName("", schema, table)) is not None:
                 what = f"tables.{name}.where: the table is merged into one with others (merge_into)"
-                raise refuse(what, f"{remedy}give it a lake table of its own")
+                raise refuse(what, "leave where out, or give it a lake table of its own")
         return self
+
+    def _require_choosable(self, name: str, each: TableOverrides) -> None:
+        """Requires a mode in which rows can be chosen by a condition."""
+        if each.where is None:
+            return
+        if (each.mode or self.mode) != "mirror" or each.deletes == "soft":
+            what = f"tables.{name}.where: a row that no longer matches disappears, which only "
+            what += "mode: mirror with deletes: hard does"
+            raise refuse(what, "leave where out, or choose these")
 
     @model_validator(mode="after")
     def _one_layout_of_a_shared_table(self) -> Self:
@@ -272,6 +283,10 @@ class SourceConfig(Strict):
                 what = f"{where}mode: {mode} is made of changes, which initial: read has not"
                 raise refuse(what, "write initial: log there, which an entry under tables may do")
         return self
+
+    @cached_property
+    def _patterns(self) -> tuple[str, ...]:
+        return tuple(name for name in self.tables if is_pattern(name))
 
     @property
     def modes(self) -> ConnectorModes:
@@ -383,8 +398,18 @@ class SourceConfig(Strict):
         return next((each for each in self.merge_into if each.matches(table)), None)
 
     def overrides(self, table: TableName) -> TableOverrides:
-        """Returns the configuration of a table; an empty one if it is not listed."""
-        return self.tables.get(table.qualified, TableOverrides())
+        """Returns the configuration of a table; an empty one if it is not listed.
+
+        The settings of its own name are laid over those of the patterns that match the name.
+
+        Raises:
+            ConfigError: if two patterns contradict each other, or their settings do not fit.
+        """
+        own = self.tables.get(table.qualified)
+        found = {name: self.tables[name] for name in self._patterns if matches(name, table)}
+        if not found:
+            return own or TableOverrides()
+        return combined(found, own, f"table={table}", self._require_choosable)
 
     @property
     def withholds(self) -> bool:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
+from cdc_assets.changes.names import TableName
 from cdc_assets.config.column import ColumnOverrides
 from cdc_assets.config.layout import LayoutConfig
 from cdc_assets.config.maintenance import MaintenanceConfig
@@ -20,7 +24,7 @@ from cdc_assets.config.schema_changes import (
 from cdc_assets.config.strict import Strict, as_mapping, refuse
 from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.schema.parse import TypeSpec, parse_spec
-from cdc_assets.schema.row_condition import RowCondition
+from cdc_assets.schema.row_condition import RowCondition, text_of
 
 LEAST_SALT: Final = 16
 """Characters of a salt, below which it could be guessed together with a value."""
@@ -105,6 +109,11 @@ class TableOverrides(Strict):
         return None if self.where is None else _condition(self.where)
 
     @property
+    def condition_text(self) -> str:
+        """The condition in one spelling; empty for none."""
+        return "" if self.condition is None else text_of(self.condition)
+
+    @property
     def column_types(self) -> dict[str, TypeSpec]:
         """The types of ``columns``."""
         return {n: parse_spec(each.type) for n, each in self.columns.items() if each.type}
@@ -151,6 +160,80 @@ class TableOverrides(Strict):
     def withholds(self) -> bool:
         """Whether a part of a record must not get into the lake."""
         return bool(self.excluded or self.masked)
+
+
+def is_pattern(name: str) -> bool:
+    """Returns whether a key of ``tables`` is a pattern: ``*`` for any text, ``?`` for a letter."""
+    return not {"*", "?"}.isdisjoint(name)
+
+
+def matches(pattern: str, table: TableName) -> bool:
+    """Returns whether a pattern matches a table's ``schema.table`` as a whole."""
+    parts = ({"*": ".*", "?": "."}.get(each, re.escape(each)) for each in pattern)
+    return re.fullmatch("".join(parts), table.qualified, re.DOTALL) is not None
+
+
+def combined(
+    patterns: Mapping[str, TableOverrides],
+    own: TableOverrides | None,
+    where: str,
+    require: Callable[[str, TableOverrides], None],
+) -> TableOverrides:
+    """Returns the settings of all patterns that match a table, with its own over them.
+
+    Args:
+        patterns: settings by the patterns.
+        own: those of the table's name; None if it is not listed.
+        where: coordinates for the error.
+        require: checks a table's settings together.
+
+    Raises:
+        ConfigError: if two patterns contradict each other, or their settings do not fit.
+    """
+    said = dict[str, tuple[str, object]]()
+    settled = _leaves("", own) if own is not None else {}
+    for pattern, each in patterns.items():
+        for name, value in _leaves("", each).items():
+            other, before = said.setdefault(name, (pattern, value))
+            if before != value and name not in settled:
+                what = f"tables: {other} and {pattern} both match, and differ in {name}"
+                remedy = f"say it once more under the table's own name (tables.{where[6:]})"
+                raise ConfigError(what, where=where, remedy=remedy)
+    document: dict[str, object] = {}
+    for each in (*patterns.values(), *([own] if own is not None else [])):
+        document = _laid_over(document, each)
+    try:
+        made = TableOverrides.model_validate(document)
+        require(where, made)
+    except (ValidationError, PydanticCustomError) as error:
+        what = f"the settings of all entries of tables that match do not fit together: {error}"
+        raise ConfigError(what, where=where, remedy="correct the entries") from error
+    return made
+
+
+def _parts(value: object) -> Mapping[str, object] | None:
+    """Returns what is set of a part of the configuration; None of a single value."""
+    if isinstance(value, Strict):
+        return {name: getattr(value, name) for name in value.model_fields_set}
+    return {str(name): each for name, each in as_mapping(value).items()} or None
+
+
+def _leaves(prefix: str, value: object) -> dict[str, object]:
+    """Returns all single values that are set, by their paths."""
+    parts = _parts(value)
+    if parts is None:
+        return {prefix.removesuffix("."): value}
+    found = (_leaves(f"{prefix}{name}.", each) for name, each in parts.items())
+    return {name: each for some in found for name, each in some.items()}
+
+
+def _laid_over(under: Mapping[str, object], value: object) -> dict[str, object]:
+    found = dict(under)
+    for name, each in (_parts(value) or {}).items():
+        there = found.get(name)
+        is_deep = _parts(each) is not None
+        found[name] = _laid_over(_parts(there) or {}, each) if is_deep else each
+    return found
 
 
 def _condition(text: str) -> RowCondition:

@@ -133,8 +133,8 @@ class Dialect(ABC, Generic[C]):
         """Returns SQL for a constant that `lake_value` is compared with, from the lake's text."""
 
     @abstractmethod
-    def like(self, text: str, pattern: str) -> str:
-        """Returns whether a canonical text matches a pattern of LIKE, character by character."""
+    def like(self, source: C, compared: Compared, value: str, pattern: str) -> str:
+        """Returns whether the lake's text matches a pattern of LIKE, character by character."""
 
     # ── keys ──────────────────────────────────────────────────────────────────────────────
 

@@ -297,7 +297,9 @@ class Statements:
         Raises:
             TerminalError: if the database has no such value.
         """
-        value = None if known is None else self._dialect.lake_value(*known)
+        # NULL is what the lake has as such: a zero date has no value there.
+        of = self._dialect.canonical if isinstance(leaf, IsNull) else self._dialect.lake_value
+        value = None if known is None else of(*known)
         if known is None or value is None:
             what = f"the database does not compare {leaf.column} as the lake does, which the "
             what += "condition on rows names"
@@ -307,14 +309,12 @@ class Statements:
             )
             raise TerminalError(what, where=self.table, remedy=remedy)
         source, compared, place = known
-        if isinstance(leaf, IsNull):  # of what the lake has: a zero date has no value there
-            value = self._dialect.canonical(source, compared, place)
-        constant, text = self._dialect.constant, self._texts[leaf.column]
+        dialect = self._dialect
         return leaf_in_sql(
             leaf,
             value,
-            lambda of: constant(compared, of.text),
-            lambda of: self._dialect.like(text, of.text),
+            lambda of: dialect.constant(compared, of.text),
+            lambda of: dialect.like(source, compared, place, of.text),
         )
 
 

@@ -205,10 +205,19 @@ def _overtaken(each: TableStatus) -> Text:
 def _about_rows(status: Status) -> Iterator[Text]:
     yield from (_quarantined(each) for each in status.tables if each.quarantined)
     yield from (_doubt(each, change) for each in status.tables for change in each.silent)
+    yield from (_others(each) for each in status.tables if each.has_others)
 
 
 def _doubt(each: TableStatus, change: SilentChange) -> Text:
     words = f"{doubt_words(change)}; {doubt_remedy(str(each.table))}"
+    return Text.assemble((f"{each.table} ", "bold yellow"), words)
+
+
+def _others(each: TableStatus) -> Text:
+    words = (
+        "has rows that were chosen by another condition (where) than the configured one: "
+        f"cdc-assets rebuild {each.table}"
+    )
     return Text.assemble((f"{each.table} ", "bold yellow"), words)
 
 

@@ -30,6 +30,7 @@ from cdc_assets.schema.silent import SilentChange
 
 if TYPE_CHECKING:
     from cdc_assets.lake.shadow_progress import ShadowProgress
+    from cdc_assets.lake.state import TableState
 
 T = TypeVar("T")
 
@@ -41,7 +42,8 @@ class TableStatus:
     """The status of one table.
 
     ``slo`` and ``retained`` are None if Kafka did not answer; ``retained`` also for a table that is
-    not behind.
+    not behind. ``has_others``: whether rows of the table were chosen by another condition
+    (``where``) than the configured one.
     """
 
     survey: TableSurvey
@@ -52,6 +54,7 @@ class TableStatus:
     completeness: Completeness = field(default_factory=Completeness)
     retained: RetentionState | None = None
     seen: SeenState | None = None
+    has_others: bool = False
 
     @property
     def valid_through(self) -> datetime | None:
@@ -99,6 +102,7 @@ class TableStatus:
             "slo": _slo_dict(self.target, self.slo),
             "quarantined": self.quarantined,
             "in_doubt": [each.to_dict() for each in self.silent],
+            "other_where": self.has_others,
             "last_error": None if _is_waiting(view) else _failure_dict(view),
             "waiting": _waiting_dict(view),
             "connector": _connector_dict(self.connector),
@@ -237,6 +241,7 @@ def read_status(services: Services, entries: Sequence[TableEntry] | None = None)
             complete[each.table],
             kept.get(each.table),
             since.get(each.table),
+            has_others(services, each.entry, each.state),
         )
         for each in seen.tables
     )
@@ -399,6 +404,15 @@ def _failure_dict(view: TableSurvey) -> dict[str, Any] | None:
 def quarantined(table: TableSurvey) -> int:
     """Returns the number of records in quarantine as of the table's newest publish."""
     return table.published.counts.get("quarantined", 0) if table.published else 0
+
+
+def has_others(services: Services, entry: TableEntry, state: TableState | None) -> bool:
+    """Returns whether rows of a table were chosen by another condition than the configured one."""
+    source = services.config.sources.get(entry.table.source)
+    if state is None or source is None:
+        return False
+    said = source.overrides(entry.table).condition_text
+    return state.properties.get("cdc-assets.where", "") != said
 
 
 def silent_of(table: TableSurvey) -> tuple[SilentChange, ...]:

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from cdc_assets.config.where import parse_where
 from cdc_assets.databases.dialect import Dialect
 from cdc_assets.databases.mysql.dialect import MysqlDialect, MysqlSource
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.databases.postgres.columns import PostgresColumn
 from cdc_assets.databases.postgres.dialect import PostgresDialect
 from cdc_assets.databases.statements import Range, Statement, Statements, paired
+from cdc_assets.schema.row_condition import fitted
 from cdc_assets.schema.types import Column, Decimal, Primitive, TableSchema, Wire
 
 pytestmark = pytest.mark.unit
@@ -30,6 +32,10 @@ LAKE = (
 )
 POSTGRES = ("int8", "text", "date", "numeric", "float8", "text")
 MYSQL = ("bigint(20)", "varchar(9)", "date", "decimal(10,2)", "double", "longtext")
+WHERE = (
+    "code <> 'it''s' AND (price > -1.5 OR day <= DATE '1969-12-31') AND weight IS NULL"
+    " AND id IN (1) AND NOT code LIKE '%100\\%%'"
+)
 LOW, HIGH = ("2024-01-01 it's", "19723"), ("b", "19800")
 
 
@@ -46,10 +52,12 @@ def of_mysql() -> tuple[Dialect[Any], dict[str, Any]]:
     return MysqlDialect(), found | {"code": MysqlSource(columns["code"], None, *latin1)}
 
 
-def statements(of: tuple[Dialect[Any], dict[str, Any]], *key: str) -> Statements:
+def statements(of: tuple[Dialect[Any], dict[str, Any]], *key: str, where: str = "") -> Statements:
     dialect, known = of
-    sources, comparison = paired(known, TableSchema(LAKE, key), dialect)
-    return Statements(dialect, ("shop", ODD), comparison, sources)
+    schema = TableSchema(LAKE, key)
+    sources, comparison = paired(known, schema, dialect)
+    condition = fitted(parse_where(where), schema, "") if where else None
+    return Statements(dialect, ("shop", ODD), comparison, sources, condition)
 
 
 def made(of: Statements) -> Iterator[tuple[str, Statement]]:
@@ -72,9 +80,14 @@ def made(of: Statements) -> Iterator[tuple[str, Statement]]:
 def test_statements_are_those_of_the_golden_file(
     name: str, of: tuple[Dialect[Any], dict[str, Any]]
 ) -> None:
+    some = statements(of, "code", "day", where=WHERE)
     texts = [
         f"-- {each}\n{text.strip()}\n-- {given}\n"
-        for each, (text, given) in made(statements(of, "code", "day"))
+        for each, (text, given) in (
+            *made(statements(of, "code", "day")),
+            ("found_of_some_rows", some.found([LOW])),
+            ("digests_of_some_rows", some.digests([Range(None, LOW)])),
+        )
     ]
     golden = GOLDEN / f"{name}.sql"
     assert "\n".join(texts) == golden.read_text(encoding="utf-8")

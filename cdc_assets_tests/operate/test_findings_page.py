@@ -17,6 +17,7 @@ from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config.assess import FINDINGS
 from cdc_assets.config.connector import ConnectorConfig
 from cdc_assets.config.platform import LakeConfig
+from cdc_assets.config.table import TableOverrides
 from cdc_assets.databases.mysql.server import BinlogServer, grants_of
 from cdc_assets.databases.mysql.table import BinlogSettings, MysqlTable
 from cdc_assets.databases.postgres.columns import PostgresColumn
@@ -43,8 +44,10 @@ from cdc_assets.operate.assess.tables import KnownTable, Table
 from cdc_assets.operate.assess.topics import Topic
 from cdc_assets.operate.assess.writing import WriteRefusal
 from cdc_assets.operate.plaintext import Plaintext
+from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import ConnectorModes
 from cdc_assets.schema.silent import OnSilent, SilentChange, SilentKind, SilentPolicy
+from cdc_assets.schema.types import Column, Primitive, Wire
 from cdc_assets_tests.operate.findings_page import page, rules
 
 pytestmark = pytest.mark.unit
@@ -145,6 +148,7 @@ def facts_of_topics() -> Iterator[Topic]:
         {"retention.ms": "-1"},
     ):
         yield replace(good, settings=settings_of({**week, **changed}), is_by_binlog=False)
+    yield replace(good, has_others=True)
     times = settings_of({**week, "message.timestamp.type": "LogAppendTime"})
     yield replace(good, settings=times, is_by_binlog=True)
 
@@ -155,6 +159,7 @@ def postgres_table(**more: Any) -> PostgresTable:
         PostgresColumn("price", "numeric", "numeric", has_default=True),
         PostgresColumn("sum", "numeric", "numeric(10,2)", 655366, is_generated=True),
         PostgresColumn("odd", "xid", "xid"),
+        PostgresColumn("note", "text", "text", may_be_toasted=True),
     )
     usual: dict[str, Any] = {"primary_key": (), "replica_identity": ReplicaIdentity.DEFAULT}
     return PostgresTable(columns, comment="", **{**usual, **more})
@@ -174,6 +179,8 @@ def facts_of_tables() -> Iterator[KnownTable]:
         Table(postgres_table(heirs=("heir",)), connector=connector("postgres"), odd=odd,
               mode=Mode.HISTORY),
         Table(postgres_table(), connector=connector("postgres", **json)),
+        Table(postgres_table(), overrides=TableOverrides(where="body = 'x'"),
+              described=Described((Column("id", Primitive.LONG, Wire.LONG),), (), "the catalog")),
         Table(postgres_table(), connector=connector("postgres", **avro), rejects_stop=False,
               odd=odd),
         Table(postgres_table(), odd=odd, connector=connector(

@@ -180,8 +180,9 @@ class MysqlDialect(Dialect[MysqlSource]):
             case _:
                 return text
 
-    def like(self, text: str, pattern: str) -> str:
-        """See `Dialect`."""
+    def like(self, source: MysqlSource, compared: Compared, value: str, pattern: str) -> str:
+        """See `Dialect`: not as bytes, of which a character may have several."""
+        text = self.canonical(source, compared, value)
         return f"{text} LIKE CONVERT(X'{pattern.encode().hex()}' USING utf8mb4)"
 
     def ordered(self, source: MysqlSource, value: str) -> str:

@@ -142,9 +142,9 @@ class PostgresDialect(Dialect[PostgresColumn]):
             case _:
                 return text
 
-    def like(self, text: str, pattern: str) -> str:
+    def like(self, source: PostgresColumn, compared: Compared, value: str, pattern: str) -> str:
         """See `Dialect`."""
-        return f'({text}) COLLATE "C" LIKE {_constant(pattern)}'
+        return f"{self.lake_value(source, compared, value)} LIKE {_constant(pattern)}"
 
     def ordered(self, source: PostgresColumn, value: str) -> str:
         """See `Dialect`."""

@@ -48,7 +48,7 @@ from cdc_assets.schema.overrides import mark_of, with_marks
 from cdc_assets.schema.policy import Reaction
 from cdc_assets.schema.promotions import fits
 from cdc_assets.schema.readers import mode_for
-from cdc_assets.schema.row_condition import RowCondition, text_of
+from cdc_assets.schema.row_condition import RowCondition
 from cdc_assets.schema.row_condition import fitted as matching
 from cdc_assets.schema.stored import to_json
 from cdc_assets.schema.types import Column, ColumnType, Primitive, TableSchema, Wire
@@ -104,6 +104,7 @@ class LakeTables:
         self._own = own_columns(self._mode, soft=self._deletes == "soft")
         self._excluded, self._masked = overrides.excluded, overrides.masked
         self._files, self._rows = overrides.layout.files, overrides.condition
+        self._chosen_by = overrides.condition_text
         self._salted = overrides.salts()
         self._lake = lake
         self._types = types
@@ -120,6 +121,10 @@ class LakeTables:
         if self._entry.shard and self._mode is not Mode.MIRROR:
             what = f"tables that are merged into one (merge_into) cannot have mode: {self._mode}"
             remedy = "leave its mode out, or leave the table out of merge_into"
+            raise TerminalError(what, where=self._where, remedy=remedy)
+        if self._entry.shard and self._rows is not None:
+            what = "tables that are merged into one (merge_into) cannot have a condition on rows"
+            remedy = "leave tables.<schema.table>.where out, or leave the table out of merge_into"
             raise TerminalError(what, where=self._where, remedy=remedy)
         first = self._stored(state) if state else self._first()
         shown = self._shown(first) if first.is_guessed and state else None
@@ -152,8 +157,7 @@ class LakeTables:
 
     def _mixed(self, state: TableState) -> tuple[TableStep, ...]:
         """Returns the step that notes that older rows were chosen by another condition."""
-        was = state.properties.get(WHERE, "")
-        if was in {MIXED, _text(self._rows)}:
+        if state.properties.get(WHERE, "") in {MIXED, self._chosen_by}:
             return ()
         return (RememberSource({WHERE: MIXED}),)
 
@@ -393,7 +397,7 @@ class LakeTables:
             way = "reset" if mode == Mode.HISTORY else "rebuild"
             remedy = f"configure mode: {mode}, or: cdc-assets {way}"
             raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
-        if not columns.key and said.get(WHERE, "") != _text(self._rows):
+        if not columns.key and said.get(WHERE, "") != self._chosen_by:
             what = "the table has no key, and was made with another condition on rows (where)"
             remedy = "configure where as before, or: cdc-assets rebuild"
             raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
@@ -457,12 +461,8 @@ class LakeTables:
             **({_GUESSED: "true"} if first.is_guessed else {}),
             _DELETES: self._deletes,
             **({} if self._mode is Mode.MIRROR else {MODE: self._mode.value}),
-            **({} if self._rows is None else {WHERE: _text(self._rows)}),
+            **({WHERE: self._chosen_by} if self._chosen_by else {}),
         }
-
-
-def _text(condition: RowCondition | None) -> str:
-    return "" if condition is None else text_of(condition)
 
 
 def _of_layout(layout: Layout) -> dict[str, str]:

@@ -30,7 +30,8 @@ from cdc_assets.registry import TableEntry
 T = TypeVar("T")
 
 BY_PLANNING: Final = frozenset({
-    "binlog_rows", "by_partition", "history_without_key", "log_begins_late", "refused_column",
+    "binlog_rows", "by_partition", "condition_unfit", "history_without_key", "log_begins_late",
+    "refused_column",
     "refused_table", "row_filter",
     "silent_cascades", "silent_unlogged",
 })  # fmt: skip

@@ -27,6 +27,7 @@ from cdc_assets.operate.assess.tables import Table
 from cdc_assets.operate.assess.topics import Topic
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.slo import slo_target
+from cdc_assets.operate.status import has_others
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
@@ -279,6 +280,7 @@ class SourceFacts:
             begin=begin_of(state) or dropped or begins,
             partitions=_partitions(state),
             is_by_binlog=_is_by_binlog(state, self.is_debezium, self.source),
+            has_others=has_others(self.services, entry, state),
         )
 
 

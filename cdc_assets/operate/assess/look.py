@@ -13,6 +13,7 @@ from typing import Final
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config.strict import nearest
+from cdc_assets.config.table import is_pattern
 from cdc_assets.databases.kinds import KINDS
 from cdc_assets.databases.postgres.server import OddValues, PostgresServer
 from cdc_assets.errors import CdcError
@@ -230,7 +231,8 @@ def _configured(look: _AssessRun, at: Subject, known: SourceFacts) -> None:
         return
     mine = [each.table.qualified for each in there if each.table.source == known.name]
     if mine:
-        look.add(judge_configured(at, known.source.tables, mine))
+        listed = [name for name in known.source.tables if not is_pattern(name)]
+        look.add(judge_configured(at, listed, mine))
 
 
 def _connectors(look: _AssessRun, at: Subject, known: SourceFacts) -> Connectors | None:

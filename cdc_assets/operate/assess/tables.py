@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -17,6 +17,7 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.operate.assess.connector import NAME_CONVERTER, Connector
 from cdc_assets.operate.assess.finding import Finding, Obstacle, Rule, Subject, Verdict, judged
 from cdc_assets.schema.described import Described
+from cdc_assets.schema.row_condition import fitted
 from cdc_assets.schema.silent import (
     SilentChange,
     SilentKind,
@@ -24,7 +25,14 @@ from cdc_assets.schema.silent import (
     doubt_remedy,
     remedy_of,
 )
-from cdc_assets.schema.types import Column, Decimal, Primitive, UnmappedColumn
+from cdc_assets.schema.types import (
+    Column,
+    Decimal,
+    Identity,
+    Primitive,
+    TableSchema,
+    UnmappedColumn,
+)
 
 _NO, _PARTIAL = Verdict.NO, Verdict.PARTIAL
 _SENDS: Final = "PostgreSQL sends no change of it"
@@ -182,7 +190,38 @@ def _no_identity(known: KnownTable) -> Iterable[Obstacle]:
     yield Obstacle(problem, words={"partitions": found.of_each_partition, "other": other})
 
 
+def _left_alone(known: KnownTable) -> Iterable[Obstacle]:
+    found, condition = known.postgres, known.table.overrides.condition
+    if found is None or condition is None:
+        return
+    if {each.kind for each in found.row_identities} == {ReplicaIdentity.FULL}:
+        return
+    large = [c.name for c in found.columns if c.may_be_toasted and c.name not in known.skipped]
+    if large:
+        problem = f"an update that leaves {', '.join(large)} alone comes without large values"
+        yield Obstacle(problem, words={"partitions": found.of_each_partition})
+
+
 # ── all databases ─────────────────────────────────────────────────────────────────────────
+
+
+def _unfit_condition(known: KnownTable) -> str:
+    """Returns why the condition on rows does not fit the columns; empty if it does."""
+    overrides, described = known.table.overrides, known.table.described
+    if overrides.condition is None or described is None:
+        return ""
+    columns = [
+        replace(
+            each, identity=Identity(each.name), name=overrides.renames.get(each.name, each.name)
+        )
+        for each in described.columns
+        if isinstance(each, Column)
+    ]
+    try:
+        fitted(overrides.condition, TableSchema(tuple(columns)), "")
+    except TerminalError as error:
+        return error.what
+    return ""
 
 
 def _silent(known: KnownTable, kind: SilentKind, *, stops: bool) -> Iterable[Obstacle]:
@@ -374,6 +413,17 @@ RULES: Final[tuple[Rule[KnownTable], ...]] = (
         "no_row_identity", _PARTIAL, "replica identities", _no_identity,
         "PostgreSQL refuses updates and deletes while it is published",
         "ALTER TABLE … REPLICA IDENTITY FULL{partitions}{other}",
+    ),
+    Rule(
+        "condition_unfit", _NO, "the columns that `where` names", _unfit_condition,
+        "nothing decides which rows the lake table gets",
+        "correct tables.<schema.table>.where", stops=True,
+    ),
+    Rule(
+        "values_left_alone", _PARTIAL, "replica identity and large columns of a table with `where`",
+        _left_alone,
+        "the table stops at a row that begins to match, as nothing has these values",
+        "ALTER TABLE … REPLICA IDENTITY FULL{partitions}",
     ),
     Rule(
         "binlog_rows", _NO, "the binlog's format, row image and JSON values", _binlog_rows,

@@ -42,6 +42,7 @@ class Topic:
         partitions: the number of partitions that the table began with, if Kafka's offsets alone
             order its changes; None otherwise, where partitions may be added.
         is_by_binlog: whether places in a binlog order its changes.
+        has_others: whether the lake table has rows that another condition has chosen.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Topic:
     begin: OffsetVector | None = None
     partitions: int | None = None
     is_by_binlog: bool = False
+    has_others: bool = False
 
     @property
     def known(self) -> TopicSettings | None:
@@ -180,6 +182,12 @@ RULES: Final[tuple[Rule[Topic], ...]] = (
         "compacted", _NO, "`cleanup.policy`", _compacted,
         "a change, a delete included, may be removed before it is merged, and nobody can tell",
         "set cleanup.policy=delete", stops=True,
+    ),
+    Rule(
+        "rows_chosen_otherwise", _PARTIAL, "the condition by which the lake table has its rows",
+        lambda topic: "`where` is not what it was" if topic.has_others else "",
+        "rows that have not changed since are there, or missing, by the former condition",
+        "cdc-assets rebuild",
     ),
     Rule(
         "remembered_deletes", _PARTIAL, "`retention.ms`", _kept_for_ever,
