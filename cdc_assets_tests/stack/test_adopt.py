@@ -63,6 +63,9 @@ FOLLOWED = (
 )
 
 
+BY_BUCKET = {"partition_by": ["bucket(2, id)"], "sort_by": ["n"]}
+
+
 @contextmanager
 def world(
     stack: LocalStack, base: ReplicationConfig, name: str, **source: object
@@ -196,8 +199,11 @@ def test_with_soft_deletes_rows_that_the_source_has_deleted_stay_marked(
 def test_another_writer_ends_an_adoption_and_the_next_run_begins_again(
     stack: LocalStack, stack_config: ReplicationConfig, spark: Session
 ) -> None:
-    """So do rows that occur twice or have no key; all of that is refused before it begins."""
-    with world(stack, stack_config, "adoptedbusy") as database:
+    """So do rows that occur twice or have no key; all of that is refused before it begins.
+
+    Files that are written from then on have the configured layout.
+    """
+    with world(stack, stack_config, "adoptedbusy", tables=laid_out(BY_BUCKET)) as database:
         found = LakeName("raw", "busy")
         make_ledger(spark, found, MERGE_JOB, ROWS)
         spoil(spark, found)
@@ -222,9 +228,50 @@ def test_another_writer_ends_an_adoption_and_the_next_run_begins_again(
             merge(database, spark)
         done = adopt(database, found, verify=False)
         assert done["is_done"]
+        require_laid_out(database, BY_BUCKET)
         require_followed(database, spark, MERGE_JOB)
         with pytest.raises(TerminalError, match="since the table of another tool was adopted"):
             build(database, verify=False)
+
+
+def laid_out(layout: dict[str, Any]) -> dict[str, Any]:
+    return {"public.ledger": {"layout": layout}}
+
+
+def require_laid_out(database: Replicated, layout: dict[str, list[str]]) -> None:
+    """The table's layout is the configured one."""
+    state = Lake(database.config).state(database.entry("ledger").target)
+    assert state is not None
+    assert [str(each) for each in state.parted_by] == layout["partition_by"]
+    assert [str(each.term) for each in state.sort_order] == layout["sort_by"]
+
+
+@in_soak
+def test_another_layout_than_the_tables_is_a_changed_layout(
+    stack: LocalStack, stack_config: ReplicationConfig, spark: Session
+) -> None:
+    """Its field goes, others come; a rewrite gives the old files the new layout."""
+    layout = {"partition_by": ["bucket(3, n)", "truncate(5, note)"], "sort_by": ["id"]}
+    with world(stack, stack_config, "adoptedother", tables=laid_out(layout)) as database:
+        found = LakeName("raw", "other")
+        make_ledger(spark, found, CONNECT_SINK, ROWS)
+        spoil(spark, found)
+        said = adopt(database, found, dry_run=True)["changes"]
+        assert "partition new files no longer by id_bucket" in said
+        assert adopt(database, found)["equal"] is True
+        require_laid_out(database, layout)
+        require_followed(database, spark, CONNECT_SINK)
+        database.run("compact", "ledger", "--rewrite")
+        require_followed(database, spark, CONNECT_SINK)
+        table = read_table(database.config, database.entry("ledger").target)
+        assert table is not None
+        files = table.inspect.files().to_pylist()
+        assert {each["spec_id"] for each in files if each["content"] == 0} == {table.spec().spec_id}
+    newer = laid_out({"format_version": 2, "partition_by": [], "sort_by": []})
+    with world(stack, stack_config, "adoptednewer", tables=newer) as database:
+        make_ledger(spark, LakeName("raw", "newer"), MERGE_JOB, 10)
+        with pytest.raises(TerminalError, match="the table has Iceberg's format version 3"):
+            adopt(database, LakeName("raw", "newer"))
 
 
 KILLS = (5, 9, 14)

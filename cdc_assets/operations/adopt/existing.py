@@ -5,9 +5,9 @@ Nothing here changes anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -22,11 +22,17 @@ from cdc_assets.lake import TableState
 from cdc_assets.lake.properties import ADOPTED, PREFIX
 from cdc_assets.lake.shadow_progress import ShadowProgress
 from cdc_assets.merge.intake.describe import FirstSchema
-from cdc_assets.merge.plan.table_steps import CreateTable
+from cdc_assets.merge.plan.table_steps import (
+    CreateTable,
+    LayOut,
+    TableStep,
+    describe,
+    statements,
+)
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.verifying.verification import Verification
-from cdc_assets.operations.adopt.fit import Fit, compared
+from cdc_assets.operations.adopt.fit import AdoptionChange, Fit, compared
 from cdc_assets.operations.session import TableSession
 from cdc_assets.schema.types import TableSchema
 
@@ -106,8 +112,11 @@ class ExistingTable:
     def fit(self, standing: AdoptionStanding) -> Fit:
         """Compares the table with its source's; changes nothing.
 
+        A configured layout that differs from the table's is a changed layout: new files have it.
+
         Raises:
-            TerminalError: if the source's table cannot be described.
+            TerminalError: if the source's table cannot be described, or the table cannot have the
+                configured layout.
             ConfigError: if its mode, or its part of a table of many, has no rows to compare.
         """
         self._require_mirror()
@@ -115,7 +124,17 @@ class ExistingTable:
         if foreign is None:
             raise self.moved()
         table, catalog = self._entry.table.qualified, self.session.config.lake.catalog.name
-        return compared(standing.state, foreign, self._required[1], catalog, table)
+        found = compared(standing.state, foreign, self._required[1], catalog, table)
+        if found.refusals:
+            return found
+        tables = self.session.planner.tables(self._entry)
+        steps = tables.layout(found.schema, standing.state).steps
+        layout = (
+            AdoptionChange(describe(each), statement)
+            for each in _one_by_one(steps)
+            for statement in statements(each, catalog, standing.name)
+        )
+        return replace(found, changes=(*found.changes, *layout))
 
     def equality_deletes(self, name: LakeName) -> int:
         """Returns the number of files with equality deletes."""
@@ -208,6 +227,18 @@ class ExistingTable:
                 remedy = "exclude them (tables.<schema.table>.columns)"
                 raise ConfigError(what, where=self._where, remedy=remedy)
             yield source
+
+
+def _one_by_one(steps: Iterable[TableStep]) -> Iterator[TableStep]:
+    """Yields the steps of a layout, each of one statement."""
+    for each in steps:
+        if isinstance(each, LayOut):
+            yield from (LayOut(dropped=(name,)) for name in each.dropped)
+            yield from (LayOut(added=(field,)) for field in each.added)
+            if each.sort_by is not None:
+                yield LayOut(sort_by=each.sort_by)
+            if each.properties:
+                yield LayOut(properties=each.properties)
 
 
 def require_fitting(fit: Fit, where: str) -> None:
