@@ -220,6 +220,7 @@ def test_what_nobody_finds_out_again_is_in_the_document():
         replace(entry("a"), renamed=renamed),
         replace(entry("c"), dropped=undelivered),
         replace(entry("d"), dropped=Dropped(THEN, end, "topic")),
+        replace(entry("e"), comment="It's\n\"odd\" ä"),
     ])  # fmt: skip
     assert from_document(to_document(made)) == made
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LONGEST_COMMENT: Final = 1_000
+"""Characters of a table's comment that the registry keeps."""
 
 SNAPSHOT_REST: Final = timedelta(minutes=1)
 """How long after a publish of snapshot rows, with nothing unread, more of them are expected."""
@@ -355,3 +357,25 @@ def _tried(call: Callable[[], T], otherwise: T, problems: list[CdcError]) -> T:
     except CdcError as problem:
         problems.append(problem)
         return otherwise
+
+
+def follow_comments(services: Services, seen: Survey) -> None:
+    """Records in the registry the comments that the lake tables have from their sources.
+
+    Tables that are merged into one have one comment together, which is left out.
+
+    Raises:
+        UnreachableError: if the registry does not answer.
+    """
+    found = {
+        each.table: each.state.properties.get("comment", "")[:LONGEST_COMMENT]
+        for each in seen.tables
+        if each.state is not None and each.entry.shard is None
+    }
+    new = {
+        each.table: found[each.table]
+        for each in seen.tables
+        if found.get(each.table, each.entry.comment) != each.entry.comment
+    }
+    if new:
+        services.registry.comment(new)

@@ -116,8 +116,9 @@ def table_asset(
 
 
 def _description(entry: TableEntry, slo: str) -> str:
+    comment = f"{entry.comment}\n\n" if entry.comment else ""
     return (
-        f"`{entry.target}` in the lake, kept equal to `{entry.at_source.qualified}` of "
+        f"{comment}`{entry.target}` in the lake, kept equal to `{entry.at_source.qualified}` of "
         f"`{entry.table.source}`.\n\nA partition is one UTC hour of the topic `{entry.topic}`. "
         f"Materializing merges what is not merged yet; a backfill merges whole hours again, "
         f"which changes nothing unless the table differs from its log.\n\nSLO: {slo}."

@@ -71,6 +71,7 @@ def _entry_to_dict(entry: TableEntry) -> dict[str, Any]:
         **({"begins": _beginning_to_dict(entry.begins)} if entry.begins else {}),
         **({"taken": entry.taken.value} if entry.taken is not Taken.ALL else {}),
         **({"shared": True} if entry.is_shared else {}),
+        **({"comment": entry.comment} if entry.comment else {}),
     }
 
 
@@ -87,6 +88,7 @@ def _entry_from_dict(fields: dict[str, Any]) -> TableEntry:
         _beginning_from_dict(fields["begins"]) if "begins" in fields else None,
         Taken(fields.get("taken", Taken.ALL)),
         bool(fields.get("shared", False)),
+        str(fields.get("comment", "")),
     )
 
 

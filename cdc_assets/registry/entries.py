@@ -83,7 +83,8 @@ class TableEntry:
     the lake and in Dagster it keeps its name. ``dropped``: its source no longer has it.
     ``begins``: where it begins in its topic, as it did when people had it removed from the lake;
     None for the log's beginning. ``taken``: which of its topic's records are its own.
-    ``is_shared``: whether its topic has held records of other tables.
+    ``is_shared``: whether its topic has held records of other tables. ``comment``: the source's
+    comment on it, as the lake table had it last.
     """
 
     table: TableName
@@ -97,6 +98,7 @@ class TableEntry:
     begins: Beginning | None = None
     taken: Taken = Taken.ALL
     is_shared: bool = False
+    comment: str = ""
 
     @property
     def at_source(self) -> TableName:

@@ -108,6 +108,14 @@ class RegistryFile:
         """
         return self._changed(lambda before: before.with_dropped(dropped))
 
+    def comment(self, comments: Mapping[TableName, str]) -> Registry:
+        """Records the comments of tables, and returns the registry as stored.
+
+        Raises:
+            UnreachableError: if the place does not answer.
+        """
+        return self._changed(lambda before: before.with_comments(comments))
+
     def begin(self, table: TableName, begins: Beginning) -> Registry:
         """Records where a table begins in its topic, and returns the registry as stored.
 

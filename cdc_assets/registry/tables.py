@@ -108,6 +108,13 @@ class Registry:
             self.others,
         )
 
+    def with_comments(self, comments: Mapping[TableName, str]) -> Registry:
+        """Returns the registry with the comments of tables."""
+        entries = (
+            replace(each, comment=comments.get(each.table, each.comment)) for each in self.entries
+        )
+        return Registry.of(entries, self.others)
+
     def with_beginning(self, table: TableName, begins: Beginning) -> Registry:
         """Returns the registry with the place where a table begins in its topic."""
         return Registry.of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -14,6 +14,8 @@ from cdc_assets_tests.merge.one_table import TABLE, Make
 from cdc_assets_tests.pipeline import Message, Pipeline
 
 COLUMNS = {f"c{n}": "text" for n in range(500)}
+LAID_OUT = {"partition_by": ["truncate(1, name)", "bucket(2, id)"], "sort_by": ["big desc"]}
+"""A layout in which updates move rows to another partition."""
 Row = dict[str, Any]
 
 
@@ -129,9 +131,9 @@ class World:
         assert all(newer.start == older.offsets for newer, older in pairwise(history)), why
 
 
-def started(pipeline: Make, **source: object) -> World:
+def started(pipeline: Make, layout: Mapping[str, object] | None = None, **source: object) -> World:
     """Its topic is there, and no record in it."""
-    tables = {TABLE: {"columns": COLUMNS}}
+    tables = {TABLE: {"columns": COLUMNS, "layout": layout or {}}}
     made = pipeline(**{"bad_records": "quarantine", "tables": tables, **source})
     made.create_topic(TABLE, partitions=2)
     return World(made)

@@ -14,15 +14,18 @@ from collections.abc import Iterator
 
 import pytest
 
+from cdc_assets.merge.intake import read
 from cdc_assets_tests.faults import Fault, How
-from cdc_assets_tests.merge.changing_table import KINDS, deletes, started, upserts
+from cdc_assets_tests.merge.changing_table import KINDS, LAID_OUT, deletes, started, upserts
 from cdc_assets_tests.merge.one_table import TABLE, Make
 from cdc_assets_tests.toy import profiles
 
 pytestmark = pytest.mark.stack
 
 PUBLISHES = {"spark: publish rows", "spark: fast-forward main"}
-STEPS = ("CreateNamespace", "CreateTable", "SetIdentifier", "CreateSide", "publish rows")
+STEPS = (
+    "CreateNamespace", "CreateTable", "SetIdentifier", "CreateSide", "LayOut", "publish rows",
+)  # fmt: skip
 
 
 def wanted(points: dict[str, frozenset[str]], *, every_kind: bool) -> Iterator[tuple[int, Fault]]:
@@ -40,8 +43,16 @@ def wanted(points: dict[str, frozenset[str]], *, every_kind: bool) -> Iterator[t
 
 
 @pytest.mark.timeout(1800)
-def test_each_effect_of_a_batch_may_fail_in_each_way(pipeline: Make) -> None:
-    world = started(pipeline)
+@pytest.mark.parametrize(
+    "layout", [None, pytest.param(LAID_OUT, marks=profiles.in_soak)], ids=["plain", "laid out"]
+)
+def test_each_effect_of_a_batch_may_fail_in_each_way(
+    pipeline: Make, layout: dict[str, list[str]] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where rows move between partitions, and are looked for there first."""
+    if layout is not None:
+        monkeypatch.setattr(read, "ONE_TASK", 0)
+    world = started(pipeline, layout)
     world.pipeline.produce(TABLE, upserts(world.source))
     world.settle()
     points = {}
@@ -61,7 +72,7 @@ def test_each_effect_of_a_batch_may_fail_in_each_way(pipeline: Make) -> None:
 )
 def test_a_table_that_was_made_in_part_is_completed(pipeline: Make, how: How) -> None:
     for step in STEPS if profiles.is_soak() else ["CreateTable"]:
-        world = started(pipeline)
+        world = started(pipeline, LAID_OUT if step == "LayOut" else None)
         world.pipeline.produce(TABLE, upserts(world.source))
         world.merge(Fault(f"spark: {step}", how))
         world.settle()

@@ -28,7 +28,7 @@ from cdc_assets.registry import Registry, RegistryFile
 from cdc_assets_tests.command import run_command
 from cdc_assets_tests.faults import Death, Fault, How, faults
 from cdc_assets_tests.lake_view import read_table
-from cdc_assets_tests.merge.changing_table import KINDS, started
+from cdc_assets_tests.merge.changing_table import KINDS, LAID_OUT, started
 from cdc_assets_tests.merge.events import event, tombstone
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
 from cdc_assets_tests.pipeline import Message, Pipeline
@@ -62,8 +62,13 @@ def head(table: Pipeline) -> int:
     return table.lake.branches(table.entry(TABLE).target)["main"]
 
 
-def test_a_table_goes_back_to_any_publish_and_on_again(pipeline: Make) -> None:
-    columns = {TABLE: {"columns": {f"c{n}": "text" for n in range(3)}}}
+@pytest.mark.parametrize(
+    "layout", [LAID_OUT, pytest.param({}, marks=profiles.in_soak)], ids=["laid out", "plain"]
+)
+def test_a_table_goes_back_to_any_publish_and_on_again(
+    pipeline: Make, layout: dict[str, list[str]]
+) -> None:
+    columns = {TABLE: {"columns": {f"c{n}": "text" for n in range(3)}, "layout": layout}}
     world = started(pipeline, tables=columns)
     table, rows = world.pipeline, list[dict[object, Any]]()
     kinds = KINDS if profiles.is_soak() else KINDS[::2]

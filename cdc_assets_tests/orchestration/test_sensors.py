@@ -13,11 +13,13 @@ from cdc_assets.log.hours import hour_of
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.status import read_status
 from cdc_assets.orchestration import build_definitions
+from cdc_assets.orchestration.assets import default_spec
 from cdc_assets.orchestration.instance import limit_pools
 from cdc_assets.orchestration.keys import TAG_BACKLOG, TAG_MODE, TAG_TABLE
 from cdc_assets.orchestration.sensors import discover_sensor, replicate_sensor, slo_sensor
 from cdc_assets.registry import Registry
 from cdc_assets_tests.faults import faults
+from cdc_assets_tests.lake_view import open_catalog
 from cdc_assets_tests.world import NOW, World, registry_of, write_config
 
 HOUR = timedelta(hours=1)
@@ -311,6 +313,31 @@ CHECKS = 3
 
 @pytest.mark.stack
 class TestReplicationSlo:
+    def test_a_comment_of_the_source_becomes_the_assets_description(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        """From the next load of definitions on, without a look at the lake."""
+        world.produce(world.topic("orders"), [NOW])
+        loaded = world.discover()
+        (entry,) = loaded
+        world.publish(entry.target, {0: 0}, {0: 1})
+        table = open_catalog(world.config).load_table((entry.target.namespace, entry.target.name))
+        for comment, kept in (
+            ("What people *buy*", "What people *buy*"),
+            ("x" * 5_000, "x" * 1_000),
+        ):
+            with table.transaction() as change:
+                change.set_properties(comment=comment)
+            sensor = promise(world, loaded)
+            with faults() as seen:
+                tick(sensor, instance)
+                tick(sensor, instance)
+            assert seen.seen["registry: replace"] == 1, "it is written once"
+            (known,) = world.services.registry.load()
+            assert default_spec(world.config, known).description == (
+                f"{kept}\n\n{default_spec(world.config, entry).description}"
+            )
+
     def test_checks_of_all_tables_are_written_without_a_run(
         self, world: World, instance: dg.DagsterInstance
     ) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from cdc_assets_devstack.stack import LocalStack
 from pyspark.sql import SparkSession
@@ -52,8 +53,8 @@ def changing_meanwhile(
     spark: Session,
     beside: SparkSession,
     *,
-    verify: Mapping[str, object],
     parts: int = 1,
+    **source: Any,
 ) -> Iterator[Replicated]:
     """A corrupted table ``ledger (id, n, note)``, which changes while the first wave is at work.
 
@@ -66,11 +67,11 @@ def changing_meanwhile(
         dsn: of the database, whose table has the ids from 0 below `ROWS`.
         spark: to corrupt it with.
         beside: to merge with.
-        verify: of the source.
         parts: of a wave.
+        source: keys of the source's configuration.
     """
     sizes = {"chunk_rows": ROWS // parts, "parallel": parts}
-    with replicated(stack, base, name, dsn, verify=verify, resnapshot=sizes) as database:
+    with replicated(stack, base, name, dsn, resnapshot=sizes, **source) as database:
         merge(database, beside)
         table = sql.table(database.config.lake.catalog.name, database.entry("ledger").target)
         corrupted = (

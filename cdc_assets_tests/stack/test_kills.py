@@ -30,7 +30,7 @@ from cdc_assets_tests.configuration import database_of, on_ports, source, write
 from cdc_assets_tests.conftest import CHECKOUT_JARS
 from cdc_assets_tests.stack.killed import Part, kill_part
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
-from cdc_assets_tests.stack.workload import MAKE, TABLES, WHOLE_ROWS, Workload
+from cdc_assets_tests.stack.workload import LAID_OUT, MAKE, TABLES, WHOLE_ROWS, Workload
 from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.waiting import until
 
@@ -61,7 +61,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Replicated]
     try:
         stack.up()
         dsn = new_database(stack, "kills", *MAKE, WHOLE_ROWS)
-        with replicated(stack, base, "kills", dsn, debezium=inline) as found:
+        with replicated(stack, base, "kills", dsn, debezium=inline, tables=LAID_OUT) as found:
             found.log.touch()
             yield found
     finally:

@@ -32,6 +32,8 @@ __all__ = ["beside"]
 
 VERIFY: dict[str, object] = {"nudge": True, "wait_seconds": 120}
 LEDGER = ledger(ROWS)
+LAID_OUT = {"partition_by": ["truncate(1000, n)"], "sort_by": ["note", "n desc"]}
+"""A layout in which changes move rows to another partition."""
 
 
 @in_soak
@@ -41,7 +43,8 @@ def test_killed_under_load_it_goes_on_and_the_table_equals_its_source(
     name, part = "readload", ROWS // 10
     dsn = new_database(stack, name, *LEDGER)
     sizes = {"chunk_rows": part, "parallel": 3}
-    with replicated(stack, stack_config, name, dsn, verify=VERIFY, resnapshot=sizes) as database:
+    said = {"verify": VERIFY, "tables": {"public.ledger": {"layout": LAID_OUT}}}
+    with replicated(stack, stack_config, name, dsn, resnapshot=sizes, **said) as database:
         database.wait_until_delivered()
         database.replicate()
         entry = database.entry("ledger")
@@ -53,14 +56,21 @@ def test_killed_under_load_it_goes_on_and_the_table_equals_its_source(
         require_read_again(database, writing(dsn, ROWS), beside)
 
 
+@pytest.mark.parametrize(
+    "layout", [LAID_OUT, pytest.param({}, marks=in_soak)], ids=["laid out", "plain"]
+)
 def test_what_changes_meanwhile_wins_and_what_vanished_goes(
-    stack: LocalStack, stack_config: ReplicationConfig, spark: Session, beside: SparkSession
+    stack: LocalStack,
+    stack_config: ReplicationConfig,
+    spark: Session,
+    beside: SparkSession,
+    layout: dict[str, list[str]],
 ) -> None:
-    name = "readmeanwhile"
+    """Rows that are put move to the partition of their new values."""
+    name = f"readmeanwhile{len(layout)}"
     dsn = new_database(stack, name, *LEDGER)
-    with changing_meanwhile(
-        stack, stack_config, name, dsn, spark, beside, verify=VERIFY
-    ) as database:
+    said = {"verify": VERIFY, "tables": {"public.ledger": {"layout": layout}}}
+    with changing_meanwhile(stack, stack_config, name, dsn, spark, beside, **said) as database:
         report = read_again(database, spark)
         assert report.is_whole, list(report.words())
         counts = report.progress.counts

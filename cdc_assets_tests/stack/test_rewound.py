@@ -19,7 +19,7 @@ from cdc_assets_devstack.stack import LocalStack
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.lake import Lake
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
-from cdc_assets_tests.stack.workload import MAKE, TABLES, WHOLE_ROWS, Workload
+from cdc_assets_tests.stack.workload import LAID_OUT, MAKE, TABLES, WHOLE_ROWS, Workload
 from cdc_assets_tests.toy import profiles
 
 SEED = int(os.environ.get("CDC_ASSETS_SEED", "5"))
@@ -37,7 +37,8 @@ def test_tables_that_go_back_under_load_equal_their_source_twice(
     rng, done = random.Random(SEED), Counter[str]()
     dsn = new_database(stack, "rewound", *MAKE, WHOLE_ROWS)
     work = Workload(dsn, SEED, may_drop=lambda _: False)
-    with replicated(stack, stack_config, "rewound", dsn, debezium=INLINE) as own:
+    said = {"debezium": INLINE, "tables": LAID_OUT}
+    with replicated(stack, stack_config, "rewound", dsn, **said) as own:
         with work.running():
             work.goes_on(100)
             own.replicate()

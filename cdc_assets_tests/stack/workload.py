@@ -22,6 +22,11 @@ MAKE = (
     "CREATE TABLE parts (a int, b int, v text, big text, PRIMARY KEY (a, b))",
     "CREATE TABLE bag (n int, word text)",
 )
+LAID_OUT = {
+    "public.parts": {"layout": {"partition_by": ["truncate(4, v)", "b"], "sort_by": ["a desc"]}},
+    "public.bag": {"layout": {"partition_by": ["bucket(2, word)", "n"], "sort_by": ["n"]}},
+}
+"""Layouts in which updates move rows to another partition."""
 WHOLE_ROWS = "ALTER TABLE bag REPLICA IDENTITY FULL"
 """What PostgreSQL needs for a table without a key."""
 _LOST = (psycopg.OperationalError, pymysql.OperationalError, pymysql.InterfaceError)

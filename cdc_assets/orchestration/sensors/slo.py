@@ -4,6 +4,9 @@ A table without changes has no runs, and a table that fails has none that succee
 are evaluated here. To keep the event log small, an outcome is written when it differs from
 the last one or when an hour has passed.
 
+The source's comment on a table is recorded in the registry, from which the asset's description
+takes it when definitions are loaded.
+
 A table that its source has dropped is marked, and also dropped in the lake if that is configured:
 `cdc_assets.operate.dropped`.
 
@@ -35,7 +38,7 @@ from cdc_assets.operate.dropped import DropNews, follow_drops
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.operate.slo import slo_target
 from cdc_assets.operate.states import held_words
-from cdc_assets.operate.survey import Survey, TableSurvey, survey
+from cdc_assets.operate.survey import Survey, TableSurvey, follow_comments, survey
 from cdc_assets.orchestration.checks import CheckVerdict, drifts_of, verdicts
 from cdc_assets.orchestration.cuts import cut_event
 from cdc_assets.orchestration.keys import CHECK_OFFSETS, CHECKS, named, table_key
@@ -114,6 +117,7 @@ def slo_sensor(
         taken = [cut_event(config, source, cut) for source, cut in cuts().advance_all()]
         _note_states(services, seen)
         changed = {event.asset_key for event in closed}
+        follow_comments(services, seen)
         differing = drifts_of(services, seen)
         news = [_observation(config, each) for each in follow_drops(services, seen, differing)]
         ordered = replace(seen, tables=tuple(longest_unjudged_first(config, seen, memory)))
