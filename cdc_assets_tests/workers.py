@@ -51,6 +51,7 @@ LONGEST_FIRST: Final = (
     "stack/test_dead_connector",
     "stack/test_verify_mariadb",
     "stack/test_verify",
+    "stack/test_some_rows",
     "stack/test_resnapshot",
     "stack/test_rebuild_from_source",
     "stack/test_first_read",

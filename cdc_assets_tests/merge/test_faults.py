@@ -43,9 +43,7 @@ def wanted(points: dict[str, frozenset[str]], *, every_kind: bool) -> Iterator[t
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(
-    "layout", [None, pytest.param(LAID_OUT, marks=profiles.in_soak)], ids=["plain", "laid out"]
-)
+@pytest.mark.parametrize("layout", [None, LAID_OUT] if profiles.is_soak() else [None], ids=bool)
 def test_each_effect_of_a_batch_may_fail_in_each_way(
     pipeline: Make, layout: dict[str, list[str]] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -120,7 +120,7 @@ class KeyedTable:
         plan = self._plan
         if part.before:
             frame = newest_by_key(changes(), plan.schema.key, plan.numbers, self._unset_able)
-            frame = matching_alone(frame, plan)
+            frame = matching_alone(frame, plan, self._unset_able)
         else:
             frame = folded.frame.where(F.col("position") > F.lit(bytes.fromhex(part.floor)))
         with self._steps.step("fold a part"):
@@ -217,7 +217,7 @@ class KeyedTable:
         beside = self._plan.beside
         may_lack = None if beside is None else is_below(beside.until)
         made = completed(partial, values, existing, names, self._plan.schema.names, may_lack)
-        made = matching_alone(made, self._plan, F.col("incomplete"))
+        made = matching_alone(made, self._plan, self._unset_able, F.col("incomplete"))
         untouched = final.where("NOT partial").withColumn("incomplete", F.lit(False))
         return untouched.unionByName(made)
 

@@ -13,13 +13,12 @@ not that of an earlier row of its key.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.order import position_bytes
@@ -69,21 +68,22 @@ def newest_by_key(
 
 
 def matching_alone(
-    folded: DataFrame, plan: BatchPlan, is_open: Expression | None = None
+    folded: DataFrame, plan: BatchPlan, unset: tuple[str, ...], is_open: Expression | None = None
 ) -> DataFrame:
     """Returns folded changes in which a row that the table does not get is a delete of its key.
 
     Args:
         folded: `FOLDED` columns and others.
         plan: of the batch; has the condition on the table's rows.
-        is_open: of which changes a column of the condition may be unset; None for those of
-            ``unset``.
+        unset: columns that ``unset`` has.
+        is_open: of which changes a column of the condition is unset; None for those of ``unset``.
     """
     condition, schema = plan.condition, plan.schema
     if condition is None:
         return folded
     if is_open is None:
-        is_open = _leaves_alone(folded, columns_of(condition))
+        known = columns_of(condition)
+        is_open = any_of(F.col("unset").getField(name) for name in unset if name in known)
     matches = F.coalesce(F.expr(sql.condition(condition, schema, "row")), F.lit(False))
     is_gone = (F.col("op") != "d") & ~is_open & ~matches
     return folded.withColumns(
@@ -92,12 +92,6 @@ def matching_alone(
             "partial": F.col("partial") & ~is_gone,
         }
     )
-
-
-def _leaves_alone(folded: DataFrame, names: Collection[str]) -> Expression:
-    unset = folded.schema["unset"].dataType
-    able = unset.fieldNames() if isinstance(unset, StructType) else []
-    return any_of(F.col("unset").getField(name) for name in able if name in names)
 
 
 def not_newer(newest: DataFrame, known: DataFrame, count: int) -> DataFrame:

@@ -28,7 +28,7 @@ class Mirror(TableMode):
         """Returns the newest change of each key."""
         plan, unset_able = batch.plan, batch.changes.unset_able
         newest = newest_by_key(changes, plan.schema.key, plan.numbers, unset_able, aggregates)
-        return matching_alone(newest, plan)
+        return matching_alone(newest, plan, unset_able)
 
     def apply(self, it: Application, outcome: BatchOutcome) -> BatchOutcome:
         """Writes the newest change of each key, with the record of the batch in the last write.
