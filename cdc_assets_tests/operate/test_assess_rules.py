@@ -57,7 +57,8 @@ from cdc_assets.operate.assess.finding import (
     ordered,
 )
 from cdc_assets.operate.assess.parts import EXTENSIONS, SparkFacts, SparkRequirements, judge_spark
-from cdc_assets.operate.assess.tables import Table, judge_table
+from cdc_assets.operate.assess.table_facts import Table
+from cdc_assets.operate.assess.tables import judge_table
 from cdc_assets.operate.assess.topics import Topic, judge_topic
 from cdc_assets.schema.modes import ConnectorModes
 from cdc_assets.schema.silent import OnSilent, SilentKind, SilentPolicy

@@ -40,7 +40,7 @@ from cdc_assets.operate.assess.finding import Rule, Subject
 from cdc_assets.operate.assess.lake import ReadTable
 from cdc_assets.operate.assess.look import SourceAccess, Tables
 from cdc_assets.operate.assess.parts import EXTENSIONS, Spark, SparkFacts, SparkRequirements
-from cdc_assets.operate.assess.tables import KnownTable, Table
+from cdc_assets.operate.assess.table_facts import KnownTable, Table
 from cdc_assets.operate.assess.topics import Topic
 from cdc_assets.operate.assess.writing import WriteRefusal
 from cdc_assets.operate.plaintext import Plaintext

@@ -22,7 +22,8 @@ from cdc_assets.operate.assess.connector_rules import judge_connector
 from cdc_assets.operate.assess.database import judge_postgres
 from cdc_assets.operate.assess.finding import Finding, Subject, accepted, ordered
 from cdc_assets.operate.assess.gather import SourceFacts, read_log
-from cdc_assets.operate.assess.tables import Table, judge_table
+from cdc_assets.operate.assess.table_facts import Table
+from cdc_assets.operate.assess.tables import judge_table
 from cdc_assets.operate.assess.topics import judge_topic
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry

@@ -23,7 +23,7 @@ from cdc_assets.errors import CdcError, UnreachableError
 from cdc_assets.log.connect import ConnectRest, RunningConnector, connect_of
 from cdc_assets.operate.assess.connector import Connector, configured_as, encoding_of
 from cdc_assets.operate.assess.database import Clock
-from cdc_assets.operate.assess.tables import Table
+from cdc_assets.operate.assess.table_facts import Table
 from cdc_assets.operate.assess.topics import Topic
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.slo import slo_target
