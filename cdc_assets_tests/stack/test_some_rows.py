@@ -16,6 +16,7 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.merge.replicate import Replicator
 from cdc_assets_tests import operated
 from cdc_assets_tests.pipeline import Session, hours_since
+from cdc_assets_tests.stack.first_reads import NO_SNAPSHOT
 from cdc_assets_tests.stack.merging import Merging
 from cdc_assets_tests.stack.oracle import difference
 from cdc_assets_tests.stack.read_beside import MARIADB, POSTGRES, Kind
@@ -93,7 +94,7 @@ def chosen(database: Replicated, where: str = WHERE) -> str:
 
 @contextmanager
 def orders(
-    stack: LocalStack, base: ReplicationConfig, name: str, kind: str, **table: Any
+    stack: LocalStack, base: ReplicationConfig, name: str, kind: str, **more: Any
 ) -> Iterator[Replicated]:
     rng = random.Random(3)
     rows = f"INSERT INTO orders VALUES {', '.join(row(rng, key) for key in range(KEYS))}"
@@ -101,8 +102,8 @@ def orders(
     dsn = made(stack, name, *CREATE[kind], rows)
     schema = "public" if kind == "postgres" else name
     said = {
-        "tables": {f"{schema}.orders": {"where": WHERE, **table}},
-        "verify": KINDS[kind].verify, "resnapshot": SIZES,
+        "tables": {f"{schema}.orders": {"where": WHERE}},
+        "verify": KINDS[kind].verify, "resnapshot": SIZES, **more,
     }  # fmt: skip
     with replicated(stack, base, name, dsn, **said) as database:
         database.wait_until_delivered()
@@ -165,7 +166,11 @@ def spoil(database: Replicated, spark: Session) -> None:
 def test_a_table_that_is_read_first_has_the_chosen_rows_alone(
     stack: LocalStack, stack_config: ReplicationConfig, spark: Session, kind: str
 ) -> None:
-    with orders(stack, stack_config, f"firstsome{kind}", kind, initial="read") as database:
+    name = f"firstsome{kind}"
+    topics = {"include": [rf"{name}\..*"], "prefix": name}
+    with orders(
+        stack, stack_config, name, kind, initial="read", topics=topics, debezium=NO_SNAPSHOT
+    ) as database:
         rng = random.Random(9)
         change(database, rng)
         database.replicate()
@@ -179,6 +184,7 @@ def test_large_values_that_postgresql_does_not_log_stop_the_table_and_the_remedy
 ) -> None:
     with orders(stack, stack_config, "largesome", "postgres") as database:
         merging, entry = Merging(database, spark), database.entry("orders")
+        database.replicate()
         database.execute(
             "ALTER TABLE orders REPLICA IDENTITY DEFAULT",
             "UPDATE orders SET note = string_agg FROM (SELECT string_agg(md5(n::text), '')"
