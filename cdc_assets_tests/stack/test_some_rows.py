@@ -129,7 +129,7 @@ def test_the_table_is_the_sources_own_choice_whatever_is_done(
         report = operated.verified(database.config, entry, spark)
         assert report.is_proven, report.words()
         change(database, rng)
-        database.run("resnapshot", str(entry.table))
+        database.run("resnapshot", "--table", str(entry.table))
         merging.merge("orders")
         assert chosen(database) == ""
         spoil(database, spark)
