@@ -128,9 +128,8 @@ def test_the_table_is_the_sources_own_choice_whatever_is_done(
         assert chosen(database) == ""
         report = operated.verified(database.config, entry, spark)
         assert report.is_proven, report.words()
-        change(database, rng)
+        spoil(database, spark)
         database.run("resnapshot", "--table", str(entry.table))
-        merging.merge("orders")
         assert chosen(database) == ""
         spoil(database, spark)
         assert not operated.verified(database.config, entry, spark).is_proven
