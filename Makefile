@@ -70,7 +70,7 @@ soak: install  ## generated cases, by thousands; STACK=1: what `make test` leave
 ifdef HOURS
 	HOURS=$(HOURS) $(BIN)/python -m cdc_assets_tests.bench hours
 else ifdef STACK
-	$(BIN)/cdc-assets stack install mariadb registry spark-s3 rest-catalog
+	$(BIN)/cdc-assets stack install mariadb registry spark-s3 rest-catalog nessie
 	CDC_ASSETS_KILLS=$(KILLS) $(BIN)/python -m cdc_assets_tests.soak --part $(PART) --seconds $(SECONDS) $(PYTEST_ARGS)
 else
 	$(BIN)/python -m cdc_assets_tests.toy.soak 50000

@@ -262,12 +262,30 @@ def _patiently() -> Retrying:
 def _opened(lake: LakeConfig) -> Catalog:
     properties = _pyiceberg(lake)
     try:
-        return open_catalog(lake.catalog.name, properties)
+        opened = open_catalog(lake.catalog.name, properties)
     except (NotInstalledError, NoSuchModuleError, ImportError) as error:
         what = f"PyIceberg has no client for this catalog here ({type(error).__name__})"
         remedy = "install it, such as pip install 'pyiceberg[glue]', [hive] or [sql-postgres]"
         where = f"lake.catalog type={lake.catalog.type}"
         raise ConfigError(what, where=where, remedy=remedy) from None
+    require_history(opened)
+    return opened
+
+
+def require_history(catalog: Catalog) -> None:
+    """Refuses Nessie: without a table's snapshots and branches no batch can be proven exact.
+
+    Its REST API gives clients the newest snapshot only. Up to version 0.99 it accepts a branch
+    without making one, and commits to ``main`` what is written to a branch; later versions refuse.
+
+    Raises:
+        TerminalError: if the catalog says that it is Nessie's.
+    """
+    if catalog.properties.get("nessie.is-nessie-catalog") == "true":
+        what = "the catalog is Nessie's, which keeps one snapshot of a table and makes no branches"
+        remedy = "use a catalog that keeps Iceberg's snapshots and branches (docs/catalogs.md)"
+        raise TerminalError(what, where=f"lake.catalog uri={catalog.properties['uri']}",
+                            remedy=remedy)  # fmt: skip
 
 
 def _pyiceberg(lake: LakeConfig) -> dict[str, str]:

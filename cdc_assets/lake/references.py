@@ -32,7 +32,7 @@ from pyiceberg.table.update import (
 )
 
 from cdc_assets.changes.names import LakeName
-from cdc_assets.errors import ConflictError
+from cdc_assets.errors import ConflictError, TerminalError
 from cdc_assets.lake.connection import EndingRestCatalog
 
 _MAIN = "main"
@@ -48,9 +48,12 @@ def make_branch(table: Table, branch: str, head: int) -> Table:
 
     Raises:
         ConflictError: if it is not, or the table is another one.
+        TerminalError: if the catalog accepts the branch and does not make it.
     """
     required = (_at(branch, None), _at(_MAIN, head))
-    return _committed(table, required, (_set(table, branch, head),))
+    made = _committed(table, required, (_set(table, branch, head),))
+    _require_made(made, branch, head)
+    return made
 
 
 def publish_branch(table: Table, branch: str, dead: Iterable[str]) -> Table:
@@ -77,12 +80,27 @@ def set_main(table: Table, to: int, tag: str, own: Iterable[str]) -> Table:
     Raises:
         ConflictError: if ``main`` has moved since the look at the table, the tag exists, or the
             table is another one.
+        TerminalError: if the catalog accepts the tag and does not make it.
     """
     main = table.metadata.refs[_MAIN].snapshot_id
     required = (_at(_MAIN, main), _at(tag, None))
     tagged = {"ref-name": tag, "type": "tag", "snapshot-id": main}
     updates = (SetSnapshotRefUpdate.model_validate(tagged), _set(table, _MAIN, to), *_gone(own))
-    return _committed(table, required, updates)
+    moved = _committed(table, required, updates)
+    _require_made(moved, tag, main)
+    return moved
+
+
+def _require_made(table: Table, ref: str, snapshot: int) -> None:
+    """Refuses a catalog that drops changes of branches and tags: what is written goes to ``main``.
+
+    Only for a name that no other writer uses: another could have moved a shared one meanwhile.
+    """
+    made = table.metadata.refs.get(ref)
+    if made is None or made.snapshot_id != snapshot:
+        what = f"the catalog accepted the branch or tag {ref}, and did not make it"
+        remedy = "use a catalog that keeps Iceberg's branches and tags: cdc-assets assess tries it"
+        raise TerminalError(what, where=f"lake={LakeName(*table.name())}", remedy=remedy)
 
 
 def drop_refs(table: Table, names: Iterable[str]) -> Table:

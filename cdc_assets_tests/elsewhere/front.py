@@ -1,11 +1,13 @@
 """What stands before the REST catalog: asks for a login, counts requests, loses replies.
 
-Clients get a token for their credentials (OAuth2, ``client_credentials``) and bear it in each
-request; whoever has none is refused.
+Clients get a token for their credentials (OAuth2, ``client_credentials``), or for a token that is
+valid (``token-exchange``, which Iceberg's own client refreshes by), and bear it in each request;
+whoever has none is refused, and so is a token that has expired.
 """
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import re
@@ -81,6 +83,8 @@ class Front:
         refused: how many were not.
         plan: which replies are lost.
         delay_seconds: that each answer takes longer.
+        token_seconds: for which a token is valid.
+        expired: how many requests bore a token that was not valid any more.
     """
 
     def __init__(self, catalog_port: int, port: int = 0) -> None:
@@ -89,8 +93,10 @@ class Front:
         self.refused = 0
         self.plan = Plan()
         self.delay_seconds = 0.0
+        self.token_seconds = 3600
+        self.expired = 0
         self._catalog_port = catalog_port
-        self._tokens: set[str] = set()
+        self._tokens: dict[str, float] = {}
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer((HOST, port), _handler(self))
         self._server.daemon_threads = True
@@ -121,18 +127,40 @@ class Front:
         with self._lock:
             found.extend(self.requests[begin:])
 
-    def token_for(self, form: dict[str, list[str]]) -> str | None:
-        """A new token; None for wrong credentials."""
+    def token_for(self, form: dict[str, list[str]], basic: str) -> str | None:
+        """A new token; None for wrong credentials, or an old token that is not valid.
+
+        Args:
+            form: the request's.
+            basic: its header ``Authorization``.
+        """
         given = form.get("client_id", [""])[0], form.get("client_secret", [""])[0]
-        if given != (self.client, self.secret):
+        told = base64.b64encode(self.credential.encode()).decode()
+        is_known = given == (self.client, self.secret) or basic == f"Basic {told}"
+        if not is_known and not self._is_valid(form.get("subject_token", [""])[0]):
             return None
         token = secrets.token_urlsafe(24)
-        self._tokens.add(token)
+        self._tokens[token] = time.monotonic() + self.token_seconds
         return token
 
     def admits(self, authorization: str) -> bool:
-        """Whether a request bears a token that was given out."""
-        return authorization.removeprefix("Bearer ") in self._tokens
+        """Whether a request bears a token that is valid."""
+        token = authorization.removeprefix("Bearer ")
+        is_valid = self._is_valid(token)
+        self.expired += token in self._tokens and not is_valid
+        return is_valid
+
+    @property
+    def tokens(self) -> int:
+        """How many were given out."""
+        return len(self._tokens)
+
+    def expire(self) -> None:
+        """Let all tokens that were given out expire."""
+        self._tokens = dict.fromkeys(self._tokens, 0.0)
+
+    def _is_valid(self, token: str) -> bool:
+        return time.monotonic() < self._tokens.get(token, 0.0)
 
     def took(self, request: Request) -> Lost | None:
         """Count one that was answered; what becomes of the answer."""
@@ -179,7 +207,7 @@ def _handler(front: Front) -> type[BaseHTTPRequestHandler]:
         do_GET = do_POST = do_DELETE = do_HEAD = do_PUT = handle_any
 
         def _give_token(self, body: bytes) -> None:
-            token = front.token_for(parse_qs(body.decode()))
+            token = front.token_for(parse_qs(body.decode()), self.headers.get("Authorization", ""))
             if token is None:
                 front.refused += 1
                 self._reply(401, b'{"error": "invalid_client"}')
@@ -187,7 +215,7 @@ def _handler(front: Front) -> type[BaseHTTPRequestHandler]:
             said = {
                 "access_token": token,
                 "token_type": "bearer",
-                "expires_in": 3600,
+                "expires_in": front.token_seconds,
                 "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
             }
             self._reply(200, json.dumps(said).encode())

@@ -204,6 +204,18 @@ def test_a_commit_that_is_sent_again_conflicts_with_itself(table: OneTable) -> N
     assert table.lake.has_attempt(table.name, "mine")
 
 
+def test_a_token_that_expires_is_renewed_and_what_was_sent_with_it_is_sent_again(
+    table: OneTable,
+) -> None:
+    front, lake = table.elsewhere.front, table.lake
+    lake.state(table.name)
+    before = front.expired
+    front.expire()
+    lake.publish(table.name, table.built, OWN)
+    assert front.expired > before
+    assert lake.has_attempt(table.name, "mine")
+
+
 def test_main_goes_back_and_keeps_what_it_was_at_with_one_commit(table: OneTable) -> None:
     """What is built on what it leaves goes: it comes after where ``main`` is now."""
     lake = table.lake

@@ -36,6 +36,7 @@ TITLES: Final = {
     "parts.WAREHOUSE": "The warehouse",
     "lake.READ": "The lake's readers",
     "lake.MAINTAINED": "Catalogs that maintain tables themselves",
+    "writing.CATALOG": "The catalog",
     "writing.NAMESPACES": "Spark's account",
     "database.CLOCKS": "Clocks",
 }

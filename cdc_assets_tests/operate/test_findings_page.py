@@ -32,6 +32,7 @@ from cdc_assets.databases.postgres.table import PostgresTable, Publication, Repl
 from cdc_assets.databases.rows import Driver
 from cdc_assets.decode import JarMatch
 from cdc_assets.errors import TerminalError, UnsetVariableError
+from cdc_assets.lake.abilities import CatalogAbilities, Together
 from cdc_assets.log.settings import settings_of
 from cdc_assets.log.values import Watermarks
 from cdc_assets.operate.assess.connector import JSON, Connector, ConnectorCase, ExpectedConnector
@@ -42,7 +43,7 @@ from cdc_assets.operate.assess.look import SourceAccess, Tables
 from cdc_assets.operate.assess.parts import EXTENSIONS, Spark, SparkFacts, SparkRequirements
 from cdc_assets.operate.assess.table_facts import KnownTable, Table
 from cdc_assets.operate.assess.topics import Topic
-from cdc_assets.operate.assess.writing import WriteRefusal
+from cdc_assets.operate.assess.writing import TriedCatalog, WriteRefusal
 from cdc_assets.operate.plaintext import Plaintext
 from cdc_assets.schema.described import Described
 from cdc_assets.schema.modes import ConnectorModes
@@ -220,6 +221,10 @@ def lake_of(warehouse: str) -> LakeConfig:
     )  # fmt: skip
 
 
+CATALOGS: Final = (
+    CatalogAbilities(3, False, False, None, None),
+    CatalogAbilities(2, True, True, False, Together.ONE_BY_ONE),
+)
 FACTS: Final[dict[str, Sequence[Any]]] = {
     "look.CONFIGURED": [Tables(["public.order"], ["public.orders"])],
     "look.LOGINS": [[Plaintext("Kafka", "not encrypted", "encrypt it")]],
@@ -237,6 +242,7 @@ FACTS: Final[dict[str, Sequence[Any]]] = {
         ReadTable(TABLE, 2, is_marked=False, readers=("athena", "without_deletes")),
     ],
     "lake.MAINTAINED": [lake_of("arn:aws:s3tables:eu-west-1:1:bucket/b"), lake_of("s3://b")],
+    "writing.CATALOG": [TriedCatalog(each, 3, takes_cuts=True) for each in CATALOGS],
     "writing.NAMESPACES": [WriteRefusal(ERRORS[0], is_namespace=True)],
     "database.POSTGRES": [*facts_of_postgres()],
     "database.BINLOG": [

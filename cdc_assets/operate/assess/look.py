@@ -54,7 +54,13 @@ from cdc_assets.operate.assess.parts import (
 )
 from cdc_assets.operate.assess.tables import judge_table
 from cdc_assets.operate.assess.topics import judge_topic
-from cdc_assets.operate.assess.writing import judge_writing, probe_tables
+from cdc_assets.operate.assess.writing import (
+    TriedCatalog,
+    judge_tried,
+    judge_writing,
+    probe_catalog,
+    probe_tables,
+)
 from cdc_assets.operate.plaintext import Plaintext, plaintext_logins
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
@@ -164,11 +170,26 @@ def _states(
         for name in sources:
             warehouse = look.services.config.lake.warehouse
             look.findings += probe_warehouse(Subject(name), lake, warehouse)
+        _try_catalog(look, sources)
     states = {each.table: state for each, state in zip(entries, looked, strict=True)}
     unread = {table: state for table, state in states.items() if isinstance(state, CdcError)}
     for table, error in unread.items():
         look.findings.append(away("catalog", Subject(table.source, table), error))
     return {table: state for table, state in states.items() if table not in unread}
+
+
+def _try_catalog(look: _AssessRun, sources: Sequence[str]) -> None:
+    config = look.services.config
+    look.depth.say("the catalog's branches and conflicts")
+    try:
+        seen = probe_catalog(config, look.services.clock())
+    except CdcError as error:
+        look.notes.append(Note(f"what the catalog does was not tried: {error.what}"))
+        return
+    for name in sources:
+        takes_cuts = config.source(name).consistent is not None
+        tried = TriedCatalog(seen, config.lake.format_version, takes_cuts)
+        look.add(judge_tried(Subject(name), tried))
 
 
 def _spark(look: _AssessRun, sources: Sequence[str]) -> tuple[SparkFacts, Clock] | None:

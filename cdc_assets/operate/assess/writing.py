@@ -1,6 +1,6 @@
-"""Tries what every batch needs of Spark's account: to create, write, read and drop a table.
+"""Tries what every batch needs: branches and conflicts of the catalog, rights of Spark's account.
 
-The table is in a namespace that is made for it, whose name tells when: what a killed assessment
+The tables are in namespaces that are made for them, whose names tell when: what a killed assessment
 leaves is recognised by that, and dropped by the next one that comes an hour later or more.
 """
 
@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError
+from cdc_assets.lake.abilities import CatalogAbilities, Together, try_catalog
 from cdc_assets.operate.assess.finding import Finding, Rule, Subject, Verdict, judged
 from cdc_assets.operate.assess.parts import away
 
@@ -65,6 +66,84 @@ NAMESPACES: Final[tuple[Rule[WriteRefusal | None], ...]] = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class TriedCatalog:
+    """What a catalog was seen to do, and what a source needs of it.
+
+    Attributes:
+        abilities: what was seen.
+        format_version: ``lake.format_version``.
+        takes_cuts: whether the source has ``consistent``.
+    """
+
+    abilities: CatalogAbilities
+    format_version: int
+    takes_cuts: bool
+
+
+def probe_catalog(config: ReplicationConfig, now: datetime) -> CatalogAbilities:
+    """Tries the catalog with small tables; see `cdc_assets.lake.abilities`.
+
+    Raises:
+        CdcError: if the catalog or the store does not answer, or refuses.
+    """
+    return try_catalog(config.lake, _new_namespace(now))
+
+
+def judge_tried(at: Subject, tried: TriedCatalog) -> Iterator[Finding]:
+    """Yields a finding for everything that a catalog was not seen to do."""
+    return judged(CATALOG, at, tried)
+
+
+def _other_version(tried: TriedCatalog) -> str:
+    made, wanted = tried.abilities.format_version, tried.format_version
+    problem = f"the catalog made a table of format version {made}, and {wanted} was requested"
+    return problem if made != wanted else ""
+
+
+def _tags_apart(tried: TriedCatalog) -> str:
+    together = tried.abilities.together
+    is_apart = tried.takes_cuts and together not in {Together.WHOLE, None}
+    return f"the catalog: {together.value}" if is_apart and together else ""
+
+
+_ANOTHER: Final = "use another catalog: docs/catalogs.md names those that were tried"
+CATALOG: Final[tuple[Rule[TriedCatalog], ...]] = (
+    Rule(
+        "catalog_snapshots", Verdict.NO, "whether a table's snapshots stay when it is written to",
+        lambda tried: "" if tried.abilities.keeps_snapshots
+        else "the catalog keeps only a table's newest snapshot",
+        "the offsets that earlier batches published are lost with their snapshots, so that batches "
+        "may be merged twice, or not at all", _ANOTHER,
+    ),
+    Rule(
+        "catalog_branches", Verdict.NO, "whether branches and tags are made",
+        lambda tried: "" if tried.abilities.makes_refs
+        else "the catalog makes no branches and tags, whatever it answers",
+        "batches of several writes would be visible in part", _ANOTHER,
+    ),
+    Rule(
+        "catalog_conflicts", Verdict.NO, "two conflicting commits to a table at once",
+        lambda tried: "the catalog accepted both of two conflicting commits"
+        if tried.abilities.refuses_conflicts is False else "",
+        "two runs may overwrite each other's batches", _ANOTHER,
+    ),
+    Rule(
+        "catalog_version", Verdict.NO, "the format version of a new table", _other_version,
+        "tables are not of the version that is configured",
+        "set lake.format_version to the catalog's, or upgrade the catalog",
+    ),
+    Rule(
+        "cut_tags", Verdict.PARTIAL,
+        "conflicting requests for several tables at once, for sources with `consistent`",
+        _tags_apart,
+        "whoever reads the tag `consistent` while it is moved may find tables of two cuts; the "
+        "table of cuts is right at any time",
+        "read through consistent() or the table of cuts (docs/consistent.md), and accept this",
+    ),
+)  # fmt: skip
+
+
 def probe_tables(
     config: ReplicationConfig, spark: SparkSession, now: datetime
 ) -> WriteRefusal | None:
@@ -86,7 +165,7 @@ def probe_tables(
     catalog = config.lake.catalog.name
     limits = Limits(_STATEMENT_SECONDS, _WHOLE_SECONDS)
     trial = _Trial(config, spark, Steps(f"catalog {catalog}", Watch(lambda: spark, limits)))
-    namespace = f"{PREFIX}{now.astimezone(UTC):{_TIME}}_{uuid.uuid4().hex[:8]}"
+    namespace = _new_namespace(now)
     name = LakeName(namespace, "tried")
     with suppress(CdcError):
         trial.drop_left(now)
@@ -150,6 +229,10 @@ class _Trial:
             self.run(step, sql.drop_table(self.catalog, name))
         self.run("drop a namespace", f"DROP NAMESPACE {place}")
         _remove_folders(self.config.lake.warehouse, namespace)
+
+
+def _new_namespace(now: datetime) -> str:
+    return f"{PREFIX}{now.astimezone(UTC):{_TIME}}_{uuid.uuid4().hex[:8]}"
 
 
 def _begun(namespace: str) -> datetime | None:

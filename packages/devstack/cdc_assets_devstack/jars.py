@@ -33,7 +33,7 @@ MANIFESTS = Path(__file__).with_name("jvm")
 CHECKSUMS = MANIFESTS / "checksums.json"
 PARTS = ("kafka", "connect", "connect-postgres", "connect-mariadb", "spark")
 # Large, and started only on request: installed only if named.
-OPTIONAL_PARTS = ("mariadb", "registry", "spark-s3", "rest-catalog", "junit")
+OPTIONAL_PARTS = ("mariadb", "registry", "spark-s3", "rest-catalog", "nessie", "junit")
 _ARCHIVE = ".tar.gz"
 _ATTEMPTS = 2
 LOCK_SECONDS: Final = 1800.0
