@@ -1,6 +1,6 @@
 """Catalogs of other types under the changes that a table sees: each publishes all, once.
 
-Hive's metastore is a real one; Glue is moto's, which accepts commits on older versions, so that
+Hive's metastore is a real one; Glue is moto's, which may accept commits on older versions, so that
 conflicts are not tried there. The REST catalog is Iceberg's servlet, with logins that batches
 outlive.
 """
