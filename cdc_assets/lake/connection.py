@@ -312,6 +312,9 @@ LOOK_SECONDS: Final = 20.0
 _TOGETHER: Final = "/v1/{prefix}/transactions/commit"
 _COMMITS: Final = ("/namespaces", "/transactions/")
 _OF_LIBPQ: Final = frozenset({"psycopg", "psycopg2"})
+_HIVE_PORT: Final = 9083
+"""At which a metastore listens unless its address says otherwise."""
+
 _OF_MYSQL: Final = frozenset({"pymysql", "mysqldb"})
 
 
@@ -433,7 +436,9 @@ def _hive(name: str, properties: Mapping[str, str]) -> Catalog:
     class Client(hive._HiveClient):  # noqa: SLF001 - nothing public has a time-out
         def _init_thrift_transport(self) -> Any:
             place = urlparse(self._uri)
-            socket = TSocket.TSocket(place.hostname, place.port, socket_keepalive=True)
+            socket = TSocket.TSocket(
+                place.hostname or "localhost", place.port or _HIVE_PORT, socket_keepalive=True
+            )
             socket.setTimeout(SILENT_SECONDS * 1000)
             if not self._kerberos_auth:
                 return TTransport.TBufferedTransport(socket)
