@@ -105,7 +105,7 @@ def _of_props(props: TableProps) -> dict[str, Any]:
     return {"props": props, "table": props.entry.table, "target": props.entry.target}
 
 
-class _Document:
+class _Schema:
     """Gives a mapping the JSON Schema of a configuration; it is validated later."""
 
     @classmethod
@@ -143,7 +143,7 @@ class Replication(dg.Component, dg.Resolvable):
 
     config: Annotated[
         str | dict[str, Any],
-        dg.Resolver(_resolved, model_field_type=str | Annotated[dict[str, Any], _Document()]),
+        dg.Resolver(_resolved, model_field_type=str | Annotated[dict[str, Any], _Schema()]),
     ] = DEFAULT_FILE
     name: str = ""
     sensors: Sensors = "stopped"

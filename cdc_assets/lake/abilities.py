@@ -241,7 +241,7 @@ def _at(catalog: RestCatalog, name: str, ref: str) -> int | None:
     return found.snapshot_id if found else None
 
 
-class _Trial:
+class _CatalogTrial:
     """The tables of a trial.
 
     Attributes:
@@ -272,7 +272,7 @@ class _Trial:
 
 
 @contextmanager
-def _tables(catalog: RestCatalog, namespace: str, version: int) -> Iterator[_Trial]:
+def _tables(catalog: RestCatalog, namespace: str, version: int) -> Iterator[_CatalogTrial]:
     """Makes the tables of a trial, and drops them with their files."""
     row, names = _row(), (f"{namespace}.first", f"{namespace}.second")
     catalog.create_namespace(namespace)
@@ -283,7 +283,7 @@ def _tables(catalog: RestCatalog, namespace: str, version: int) -> Iterator[_Tri
             table.append(row)
         asked = {"format-version": str(version)}
         empty = catalog.create_table(f"{namespace}.third", row.schema, properties=asked)
-        yield _Trial(catalog, names, empty.metadata.format_version)
+        yield _CatalogTrial(catalog, names, empty.metadata.format_version)
     finally:
         for name in (*names, f"{namespace}.third"):
             with suppress(NoSuchTableError):

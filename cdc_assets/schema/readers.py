@@ -15,7 +15,7 @@ VERSIONS: Final = (2, 3)
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class Engine:
     """An engine that reads tables.
 
     Attributes:
@@ -44,23 +44,23 @@ class Reader:
         return ""
 
 
-READERS: Final[Mapping[str, Reader]] = {
-    "athena": Reader("Athena", newest=2),
-    "bigquery": Reader("BigQuery"),
-    "clickhouse": Reader("ClickHouse", vectors=False),
-    "daft": Reader("Daft", vectors=False),
-    "databricks": Reader("Databricks"),
-    "dremio": Reader("Dremio"),
-    "duckdb": Reader("DuckDB"),
-    "flink": Reader("Flink"),
-    "impala": Reader("Impala"),
-    "polars": Reader("Polars"),
-    "pyiceberg": Reader("PyIceberg"),
-    "redshift": Reader("Redshift"),
-    "snowflake": Reader("Snowflake"),
-    "spark": Reader("Spark"),
-    "trino": Reader("Trino", vectors=False),
-    "without_deletes": Reader("a reader that applies no deletes", newest=2, position_deletes=False),
+READERS: Final[Mapping[str, Engine]] = {
+    "athena": Engine("Athena", newest=2),
+    "bigquery": Engine("BigQuery"),
+    "clickhouse": Engine("ClickHouse", vectors=False),
+    "daft": Engine("Daft", vectors=False),
+    "databricks": Engine("Databricks"),
+    "dremio": Engine("Dremio"),
+    "duckdb": Engine("DuckDB"),
+    "flink": Engine("Flink"),
+    "impala": Engine("Impala"),
+    "polars": Engine("Polars"),
+    "pyiceberg": Engine("PyIceberg"),
+    "redshift": Engine("Redshift"),
+    "snowflake": Engine("Snowflake"),
+    "spark": Engine("Spark"),
+    "trino": Engine("Trino", vectors=False),
+    "without_deletes": Engine("a reader that applies no deletes", newest=2, position_deletes=False),
 }
 """The known engines. ``without_deletes`` is any other, which reads data files alone."""
 
