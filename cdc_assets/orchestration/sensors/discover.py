@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -65,7 +65,7 @@ def discover_sensor(
         found = discover(services)
         pools = {pool_name(config, each) for each in replicated(config, found.registry)}
         if not pools <= limited:
-            limit_pools(context.instance, pools - limited)
+            _limit(context, pools - limited)
             limited.update(pools)
         missing = [
             entry for entry in replicated(config, found.registry)
@@ -87,6 +87,18 @@ def discover_sensor(
         default_status=sensor_status(config),
         description="Finds new topics, registers their tables and loads the definitions again.",
     )
+
+
+def _limit(context: dg.SensorEvaluationContext, pools: Collection[str]) -> None:
+    """Limits pools; a storage that refuses it holds no table up: two runs of one are only slower.
+
+    It is tried again by the next process.
+    """
+    try:
+        limit_pools(context.instance, pools)
+    except Exception as error:  # of whatever storage the instance has
+        names = ", ".join(sorted(pools))
+        context.log.warning(f"Set the limit 1 by hand for {names}: {type(error).__name__}")
 
 
 def _nothing_new(loaded: Registry) -> str:
