@@ -74,7 +74,7 @@ def test_a_damaged_cluster_is_never_replaced_by_an_empty_one(postgres):
     start(postgres)
     postgres.stop()
     (postgres.data / "global" / "pg_control").unlink()
-    with pytest.raises(TerminalError, match=r"damaged.*postgres.*make clean"):
+    with pytest.raises(TerminalError, match=r"damaged.*postgres.*cdc-assets stack down"):
         start(postgres)
     assert any((postgres.data / "base").iterdir())
 
