@@ -51,6 +51,7 @@ SAMPLES = {
 OF_OPERATORS = {
     "cdc_assets.config.source: self.tables",
     "cdc_assets.config.strict: pattern",
+    "cdc_assets.config.table: ''.join(parts)",
     "cdc_assets.config.topics: pattern",
     "cdc_assets.config.verify: each",
     "cdc_assets.log.connect: text",

@@ -82,6 +82,11 @@ class Together(Enum):
     ONE_BY_ONE = "the tables of a request change one after the other"
     NEVER = "a request changes one table"
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether several tables change in one step."""
+        return self is Together.WHOLE
+
 
 @dataclass(frozen=True, slots=True)
 class CatalogAbilities:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import Field
 
 from cdc_assets.errors import ConflictError, TerminalError
-from cdc_assets.lake import TableState
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.services import Services
 from cdc_assets.operations.maintain import by_target, done_dict, upkeep_in, words
@@ -34,6 +33,7 @@ from cdc_assets.schema.file_layout import DeleteMode
 from cdc_assets.schema.readers import faults
 
 if TYPE_CHECKING:
+    from cdc_assets.lake import TableState
     from cdc_assets.merge.upkeep import Needs, UpkeepStep
 
 TRIES: Final = 5

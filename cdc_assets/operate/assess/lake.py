@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cdc_assets.config.platform import LakeConfig
-from cdc_assets.lake.state import TableState
 from cdc_assets.operate.assess.finding import Finding, Obstacle, Rule, Subject, Verdict, judged
 from cdc_assets.schema.file_layout import DeleteMode
 from cdc_assets.schema.readers import READERS
+
+if TYPE_CHECKING:
+    from cdc_assets.lake import TableState
 
 _S3_TABLES: Final = re.compile(r"^arn:aws[\w-]*:s3tables:|//s3tables\.|\bs3tablescatalog\b")
 

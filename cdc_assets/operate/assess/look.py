@@ -18,7 +18,6 @@ from cdc_assets.databases.kinds import KINDS
 from cdc_assets.databases.postgres.server import OddValues, PostgresServer
 from cdc_assets.errors import CdcError
 from cdc_assets.formats.registry_http import RegistryHttp
-from cdc_assets.lake import TableState
 from cdc_assets.naming import some_of
 from cdc_assets.operate.assess.connector import ExpectedConnector
 from cdc_assets.operate.assess.connector_rules import judge_connector
@@ -236,8 +235,9 @@ def _source(
     readers = look.services.config.lake.readers
     for entry in known.entries:
         state = states.get(entry.table)
-        if isinstance(state, TableState):
-            look.add(judge_readers(Subject(known.name, entry.table), readers, state))
+        if state is not None and not isinstance(state, CdcError):
+            place = Subject(known.name, entry.table)
+            look.add(judge_readers(place, readers, state))  # pyright: ignore[reportArgumentType]
     for entry in known.entries if log is not None else ():
         if log is not None:
             place = Subject(known.name, entry.table)

@@ -18,13 +18,13 @@ from urllib.parse import urlsplit
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError
-from cdc_assets.lake.abilities import CatalogAbilities, Together, try_catalog
 from cdc_assets.operate.assess.finding import Finding, Rule, Subject, Verdict, judged
 from cdc_assets.operate.assess.parts import away
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
+    from cdc_assets.lake.abilities import CatalogAbilities
     from cdc_assets.merge.statements.deadline import Steps
 
 PREFIX: Final = "cdc_assets_assess_"
@@ -87,6 +87,8 @@ def probe_catalog(config: ReplicationConfig, now: datetime) -> CatalogAbilities:
     Raises:
         CdcError: if the catalog or the store does not answer, or refuses.
     """
+    from cdc_assets.lake.abilities import try_catalog
+
     return try_catalog(config.lake, _new_namespace(now))
 
 
@@ -103,7 +105,7 @@ def _other_version(tried: TriedCatalog) -> str:
 
 def _tags_apart(tried: TriedCatalog) -> str:
     together = tried.abilities.together
-    is_apart = tried.takes_cuts and together not in {Together.WHOLE, None}
+    is_apart = tried.takes_cuts and together is not None and not together.is_whole
     return f"the catalog: {together.value}" if is_apart and together else ""
 
 
