@@ -116,6 +116,11 @@ class _Schema:
         return handler(ReplicationConfig.__pydantic_core_schema__)
 
 
+def _config_of(context: dg.ResolutionContext, said: Any) -> Any:
+    """Returns the name of the configuration's file, or the configuration itself."""
+    return context.resolve_value(said) if isinstance(said, str) else _resolved(context, said)
+
+
 def _resolved(context: dg.ResolutionContext, value: Any) -> Any:
     """Returns a value with its templates resolved, but for variables: some name secrets."""
     if isinstance(value, dict):
@@ -143,7 +148,7 @@ class Replication(dg.Component, dg.Resolvable):
 
     config: Annotated[
         str | dict[str, Any],
-        dg.Resolver(_resolved, model_field_type=str | Annotated[dict[str, Any], _Schema()]),
+        dg.Resolver(_config_of, model_field_type=str | Annotated[dict[str, Any], _Schema()]),
     ] = DEFAULT_FILE
     name: str = ""
     sensors: Sensors = "stopped"

@@ -117,6 +117,22 @@ def test_sensors_and_schedules_run_only_where_that_is_asked_for(
     assert statuses == {"STOPPED" if said in {None, "stopped"} else "RUNNING"}
 
 
+def test_the_file_may_be_named_by_a_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUR_FILE", "production.yaml")
+    attributes = {"name": "east", "config": "{{ env.OUR_FILE }}"}
+    with create_defs_folder_sandbox() as sandbox:
+        folder = sandbox.scaffold_component(
+            cdc_assets.Replication,
+            defs_path=Path("shop"),
+            defs_yaml_contents={"type": "cdc_assets.Replication", "attributes": attributes},
+        )
+        write(folder, "orders").rename(folder / "production.yaml")
+        with sandbox.load_component_and_build_defs(defs_path=Path("shop")) as (_, made):
+            assert "east_discover" in {each.name for each in made.sensors or ()}
+
+
 DOCUMENT = """
 type: cdc_assets.Replication
 attributes:

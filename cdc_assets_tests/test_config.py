@@ -167,6 +167,8 @@ def test_a_file_that_does_not_exist_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("path", "value", "key", "words"),
     [
+        ("lake/readers", 5, "lake.readers", "must be a list"),
+        ("lake/readers", [["spark"]], "lake.readers", "must be text"),
         ("sources/shop/topcis", {}, "sources.shop.topcis", "did you mean 'topics'?"),
         ("sources/shop/slo", {"procent": 9}, "sources.shop.slo.procent", "'percent'"),
         ("kafak", {}, "kafak", "did you mean 'kafka'?"),

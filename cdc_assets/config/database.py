@@ -20,7 +20,10 @@ def _kind(word: object) -> object:
 
 
 DatabaseKind = Annotated[
-    Literal["postgres", "mysql", "mariadb"], BeforeValidator(_kind, json_schema_input_type=str)
+    Literal["postgres", "mysql", "mariadb"],
+    BeforeValidator(
+        _kind, json_schema_input_type=Literal["postgres", "postgresql", "mysql", "mariadb"]
+    ),
 ]
 
 

@@ -66,8 +66,9 @@ class LakeConfig(Strict):
     @classmethod
     def _chosen(cls, data: object) -> object:
         said = as_mapping(data)
-        readers = cast("Iterable[object]", said.get("readers") or ())
-        known = [str(each) for each in readers if each in READERS]
+        given = said.get("readers")
+        readers = cast("Iterable[object]", given) if isinstance(given, list | tuple) else ()
+        known = [each for each in readers if isinstance(each, str) and each in READERS]
         if "format_version" in said or not known:
             return data
         return {**said, "format_version": version_for(known)}

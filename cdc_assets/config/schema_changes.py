@@ -63,6 +63,6 @@ SchemaChangesOrMode = Annotated[
 """A mode alone is short for ``{mode: …}``."""
 
 SilentChangesOrOne = Annotated[
-    SilentChanges, BeforeValidator(_all_kinds, json_schema_input_type=SilentChanges | str)
+    SilentChanges, BeforeValidator(_all_kinds, json_schema_input_type=SilentChanges | OnSilent)
 ]
 """One reaction alone is that to all kinds."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.names import LakeName, Shard, TableName, stored_lake_name, stored_value
@@ -174,6 +174,10 @@ class SourceConfig(Strict):
     connect: ConnectConfig | None = None
     schema_registry: SchemaRegistryConfig | None = None
     assess: SourceAssessConfig = SourceAssessConfig()
+
+    _laid_over: dict[TableName, TableOverrides] = PrivateAttr(
+        default_factory=dict[TableName, TableOverrides]
+    )
 
     @field_validator("format")
     @classmethod
@@ -405,6 +409,12 @@ class SourceConfig(Strict):
         Raises:
             ConfigError: if two patterns contradict each other, or their settings do not fit.
         """
+        known = self._laid_over.get(table)
+        if known is None:
+            known = self._laid_over[table] = self._overrides(table)
+        return known
+
+    def _overrides(self, table: TableName) -> TableOverrides:
         own = self.tables.get(table.qualified)
         found = {name: self.tables[name] for name in self._patterns if matches(name, table)}
         if not found:

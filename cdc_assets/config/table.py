@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -103,7 +104,7 @@ class TableOverrides(Strict):
             raise refuse(what, "choose another for one of them")
         return self
 
-    @property
+    @cached_property
     def condition(self) -> RowCondition | None:
         """The condition of ``where``, without knowledge of the table's columns."""
         return None if self.where is None else _condition(self.where)

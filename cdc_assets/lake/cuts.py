@@ -8,16 +8,18 @@ tables where the catalog has one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from pyiceberg.catalog import Catalog
+from pyiceberg.catalog import Catalog, delete_files
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef
 from pyiceberg.table.snapshots import Snapshot
@@ -262,25 +264,31 @@ def _snapshots(table: Table | None) -> set[tuple[str, int]]:
 
 
 def _forget_snapshots(table: Table) -> None:
-    """Expires old snapshots, and removes their files: PyIceberg expires, and removes none."""
-    before = datetime.now(UTC) - _READ_FOR
-    old = [each for each in table.snapshots() if each.timestamp_ms < before.timestamp() * 1000]
-    head = table.current_snapshot()
-    if not old or head is None:
-        return
-    gone = {path for each in old for path in _files(table, each)}
+    """Expires old snapshots, and removes their files: PyIceberg expires, and removes none.
+
+    Each manifest is read once, however many snapshots name it. A file that cannot be removed stays.
+    """
+    before, io = datetime.now(UTC) - _READ_FOR, table.io
+    was = table.snapshots()
     table.maintenance.expire_snapshots().older_than(before).commit()
-    for path in gone.difference(*(_files(table, each) for each in table.snapshots())):
-        table.io.delete(path)
+    kept = table.snapshots()
+    gone = [each for each in was if table.snapshot_by_id(each.snapshot_id) is None]
+    theirs, ours = _manifests(gone, io), _manifests(kept, io)
+    unused = [each for path, each in theirs.items() if path not in ours]
+    delete_files(io, _data(unused, io) - _data(ours.values(), io), "data")
+    delete_files(io, {each.manifest_path for each in unused}, "manifest")
+    delete_files(io, {each.manifest_list for each in gone}, "manifest list")
 
 
-def _files(table: Table, snapshot: Snapshot) -> Iterator[str]:
-    """Yields the files of a snapshot: its list of manifests, these, and the data files."""
-    yield snapshot.manifest_list
-    for manifest in snapshot.manifests(table.io):
-        yield manifest.manifest_path
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
-            yield entry.data_file.file_path
+def _manifests(snapshots: Iterable[Snapshot], io: FileIO) -> dict[str, ManifestFile]:
+    """Returns the manifests of snapshots by their paths."""
+    return {found.manifest_path: found for each in snapshots for found in each.manifests(io)}
+
+
+def _data(manifests: Iterable[ManifestFile], io: FileIO) -> set[str]:
+    """Returns the data files that manifests name, removed ones included."""
+    entries = (each.fetch_manifest_entry(io, discard_deleted=False) for each in manifests)
+    return {entry.data_file.file_path for some in entries for entry in some}
 
 
 @contextmanager

@@ -411,8 +411,9 @@ def has_others(services: Services, entry: TableEntry, state: TableState | None) 
     source = services.config.sources.get(entry.table.source)
     if state is None or source is None:
         return False
-    said = source.overrides(entry.table).condition_text
-    return state.properties.get("cdc-assets.where", "") != said
+    from cdc_assets.lake.properties import WHERE
+
+    return state.properties.get(WHERE, "") != source.overrides(entry.table).condition_text
 
 
 def silent_of(table: TableSurvey) -> tuple[SilentChange, ...]:
