@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,10 +45,14 @@ _LATE: Final = 1.25
 _READ_FOR: Final = timedelta(hours=1)
 """How long a state of the table can be read after it was replaced."""
 
+_ONCE: Final = {"commit.retry.num-retries": "0"}
+"""PyIceberg would repeat a refused commit on top of what another process has added."""
+
 _PROPERTIES: Final = {
     "format-version": "2",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
+    **_ONCE,
 }
 
 
@@ -110,6 +114,10 @@ class StoredCut:
         tables = tuple(CutSnapshot(**each) for each in row["tables"])
         return cls(**{**row, "tables": tables})
 
+    def is_before(self, other: StoredCut) -> bool:
+        """Returns whether a cut of the same log is later: the log may have been made again."""
+        return self.end_offset < other.end_offset or self.end_sent_at < other.end_sent_at
+
 
 def _schema() -> pa.Schema:
     import pyarrow as pa
@@ -151,11 +159,12 @@ class CutLake(Lake):
             self._read[name] = table.metadata_location, known
         return known
 
-    def add_cut(self, source: str, cut: StoredCut, keep: timedelta) -> bool:
+    def add_cut(self, source: str, cut: StoredCut, keep: timedelta) -> StoredCut | None:
         """Adds a cut, and removes those that are older than ``keep``, or were withdrawn.
 
         Returns:
-            Whether it was added now; False if a cut with its number was there already.
+            The cut, with the next number if its own is taken by a cut of another log; None if there
+            is a cut of its log that is not earlier.
 
         Raises:
             ConflictError: if another writer came first.
@@ -163,9 +172,14 @@ class CutLake(Lake):
         """
         name = cuts_name(source)
         table = self._connection.load(name) or self._made(name)
+        if not table.properties.items() >= _ONCE.items():  # of an older release
+            with self._connection.reachable(), effect("lake: add cut"), table.transaction() as once:
+                once.set_properties(_ONCE)
         known = self._cuts(name, table)
-        if any(each.number >= cut.number for each in known):
-            return False
+        if any(each.log == cut.log and not each.is_before(cut) for each in known):
+            return None
+        next_number = 1 + max((each.number for each in known), default=0)
+        cut = replace(cut, number=max(cut.number, next_number))
         kept = [each for each in known if cut.added_at - each.added_at < keep]
         head = table.current_snapshot()
         summary = head.summary.additional_properties if head and head.summary else {}
@@ -173,10 +187,10 @@ class CutLake(Lake):
         oldest = min((each.added_at for each in known), default=cut.added_at)
         if is_full or cut.added_at - oldest > keep * _LATE:
             self._replace("lake: add cut", name, table, [*kept, cut])
-            return True
+            return cut
         with self._connection.reachable(), effect("lake: add cut"), _alone(name):
             table.append(_arrow([cut]))
-        return True
+        return cut
 
     def settle(self, source: str, cut: StoredCut) -> bool:
         """Moves the tag to a cut's snapshots, and withdraws cuts of which a snapshot is gone.

@@ -169,7 +169,7 @@ class CutFinder:
             known = self._ended(cursor, ends.get(0), after)
             if not known:
                 return NoCut(f"no transaction has ended in topic {self._topic}")
-            base = _base(known, after)
+            base = base_of(known, after)
             # Asked for after the ENDs were read: what was sent before them has had more time.
             log_ends = self._log_ends([each.topic for each in tables])
             while (sent := self._sent(cursor, tables, log_ends, known[base])) is None:
@@ -232,11 +232,19 @@ class CutFinder:
         return list(found.values())
 
 
-def _base(known: Sequence[KnownEnd], after: EndAt | None) -> int:
-    """Returns the transaction after which all are counted."""
-    if after is not None:
-        at = [place for place, end in enumerate(known) if end.at.offset <= after.offset]
-        return at[-1] if at else 0
+def base_of(known: Sequence[KnownEnd], after: EndAt | None) -> int:
+    """Returns the place of the transaction after which all are counted.
+
+    Without the last cut's, as of a topic that was made again, that is one that is complete by now.
+
+    Args:
+        known: transactions in order of commit; at least one.
+        after: the last cut's ``END``; None before the first cut.
+    """
+    for place, end in reversed([*enumerate(known)]):
+        at = end.at
+        if after is not None and at.offset <= after.offset and at.sent_at <= after.sent_at:
+            return place
     settled = known[0].at.sent_at + 2 * _EARLY if known[0].at.offset > 1 else known[0].at.sent_at
     later = (place for place, end in enumerate(known) if end.at.sent_at >= settled)
     return next(later, len(known) - 1)

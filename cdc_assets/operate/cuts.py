@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -44,10 +44,12 @@ LOOK: Final = timedelta(seconds=5)
 """How often to look whether tables that other processes merge have reached a boundary, and how long
 to wait with another search if there was no cut."""
 
-_FROM_SOURCE: Final = frozenset({
+_FROM_ELSEWHERE: Final = frozenset({
     PublishKind.REPAIR, PublishKind.RESNAPSHOT, PublishKind.READ, PublishKind.REBUILD,
+    PublishKind.RENAME,
 })  # fmt: skip
-"""Publishes with rows of the source that may be newer than what is merged of the log."""
+"""Publishes with rows that may be newer than the topic's offsets tell: read from the source, or
+merged from the topic of the table's former name."""
 
 _SKEW: Final = timedelta(minutes=1)
 """How long after such a publish a commit is certainly later than the rows, despite clocks."""
@@ -114,7 +116,7 @@ class SourceCuts:
         self._transactions = TransactionTopics(Configured(services.config, services.lake, log), log)
         self._book = PendingCuts(services.config.registry)
         self._logs: dict[str, LogCuts] = {}
-        self._log_of: dict[str, str | None] = {}
+        self._log_of: dict[str, str] = {}
 
     def boundary(self, entry: TableEntry, committed: OffsetVector) -> OffsetVector | None:
         """Returns the offsets that a table must not pass now; None for no boundary.
@@ -131,9 +133,11 @@ class SourceCuts:
             return None
         if committed.ranges_to(end):
             return end
-        # The shards of a lake table have to be there in one snapshot: the first ones wait.
+        # The shards of a lake table have to be there in one snapshot: the first ones wait, unless
+        # it is for one that is stopped.
         is_first = entry.shard is not None and not end.ranges_to(committed)
-        return end if is_first and not self._is_there(log, entry) else None
+        waits = is_first and not self._is_there(log, entry) and not self._is_stopped(log, entry)
+        return end if waits else None
 
     def advance(self, entry: TableEntry | None) -> list[StoredCut]:
         """Begins a cut if one is due, or adds the pending one if all tables are there.
@@ -187,31 +191,36 @@ class SourceCuts:
 
     def _log(self, entry: TableEntry) -> LogCuts | None:
         """Returns the log of a table; None if its transactions are in no topic."""
-        topic = entry.topic
-        if topic not in self._log_of:
+        name = self._log_of.get(entry.topic)
+        if name is None:  # or not yet
             found = self._transactions.of(entry)
-            self._log_of[topic] = found.topics[1] if found else None
-        name = self._log_of[topic]
-        if name is None:
-            return None
+            if found is None:
+                return None
+            name = self._log_of[entry.topic] = found.topics[1]
         if name not in self._logs:
-            cuts = (each for each in self._lake.cuts(self._source) if each.log == name)
-            self._logs[name] = LogCuts(name, {}, last=next(cuts, None))
+            self._logs[name] = LogCuts(name, {}, last=self._newest(name))
         return self._logs[name]
 
     def _members(self, log: LogCuts) -> list[TableEntry]:
         """Returns the tables of a log, without those that its cuts leave out."""
-        services = self._services
+        desired = self._services.desired
         mine = [each for each in self._entries() if self._log(each) is log]
-        failures = services.failures.load()
+        mine = [each for each in mine if desired.of(each.table).dropped is None]
+        # With a stopped shard, the others are left out: their lake table has its rows.
+        stopped = {each.target for each in self._stopped(mine)}
         skips = self._config.without_stopped
+        return [each for each in mine if not (skips and each.target in stopped)]
 
-        def is_member(each: TableEntry) -> bool:
-            wanted = services.desired.of(each.table)
-            is_stopped = wanted.held is not None or each.table in failures
-            return wanted.dropped is None and not (skips and is_stopped)
+    def _stopped(self, entries: Iterable[TableEntry]) -> list[TableEntry]:
+        """Returns the tables that are paused or fail."""
+        services = self._services
+        failures = services.failures.load()
+        return [each for each in entries
+                if each.table in failures or services.desired.of(each.table).held]  # fmt: skip
 
-        return [each for each in mine if is_member(each)]
+    def _is_stopped(self, log: LogCuts, entry: TableEntry) -> bool:
+        """Returns whether a shard of a table's lake table is stopped."""
+        return bool(self._stopped(log.targets().get(entry.target, ())))
 
     # ── beginning ────────────────────────────────────────────────────────────────────────
 
@@ -231,11 +240,10 @@ class SourceCuts:
             return
         log.looked = now
         # Another process may have added one.
-        cuts = self._lake.cuts(self._source)
-        log.last = next((each for each in cuts if each.log == log.log), None)
+        log.last = self._newest(log.log)
         if log.last is not None and now - log.last.added_at < self._config.interval:
             return
-        number = 1 + max((each.number for each in cuts), default=0)
+        number = 1 + max((each.number for each in self.kept()), default=0)
         found = self._found(log, number, now)
         if isinstance(found, NoCut):
             log.why = found.reason
@@ -248,6 +256,9 @@ class SourceCuts:
         shared = next((each for each in members if each.is_shared), None)
         if shared is not None:
             return NoCut(f"topic {shared.topic} holds several tables")
+        shard = next((each for each in self._stopped(members) if each.shard), None)
+        if shard is not None:
+            return NoCut(f"{shard.table} is paused or fails, and shares its lake table with others")
         states = self._lake.states([(each.target, each.shard_value) for each in members])
         tables, topic_ids = list[CutTable](), dict[TableName, str]()
         for each, state in zip(members, states, strict=True):
@@ -319,7 +330,7 @@ class SourceCuts:
             places = [self._place(log.pending, entry, each.published) for entry in entries]
             if all(place < 0 for place in places):
                 break
-            reads = (one.at for one in line[at:] if one.published.kind in _FROM_SOURCE)
+            reads = (one.at for one in line[at:] if one.published.kind in _FROM_ELSEWHERE)
             is_newer = any(one + _SKEW >= log.pending.cut.end.sent_at for one in reads)
             if any(places) or is_newer:
                 passed = passed or not any(places) or any(place > 0 for place in places)
@@ -365,17 +376,21 @@ class SourceCuts:
             pending.cut.end.offset, pending.cut.end.sent_at, pending.cut.committed_at, now,
             tuple(sorted(tables, key=lambda each: each.qualified)),
         )  # fmt: skip
-        is_new = self._lake.add_cut(self._source, cut, self._config.kept)
+        added = self._lake.add_cut(self._source, cut, self._config.kept)
         # From here on the cut can be read. What follows is repeated if this process dies here.
+        log.last = added or self._newest(log.log)
         try:
-            self._lake.settle(self._source, cut)
+            self._lake.settle(self._source, log.last or cut)
         except ConflictError:
             _log.info("%s: the tag is moved with the next cut: a table has just changed",
                       self._source)  # fmt: skip
         self._book.write(self._source, log.log, None)
         self._read(log)
-        log.last = cut
-        return [cut] if is_new else []
+        return [added] if added else []
+
+    def _newest(self, log: str) -> StoredCut | None:
+        """Returns the newest cut of a log."""
+        return next((each for each in self._lake.cuts(self._source) if each.log == log), None)
 
 
 class ConsistentCuts:

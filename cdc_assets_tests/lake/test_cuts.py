@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.changes.names import LakeName
+from cdc_assets.changes.names import LakeName, cuts_name
+from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import ConfigError, ConflictError
 from cdc_assets.lake.cuts import (
     TAG,
@@ -101,6 +102,49 @@ def test_a_number_is_given_once(world: World) -> None:
     other = replace(cut, transaction="another process was first")
     assert not lake.add_cut("shop", other, DAY)
     assert lake.cuts("shop") == (cut,)
+
+
+def test_logs_of_one_source_take_the_next_numbers(world: World) -> None:
+    """Both have begun a cut at once; the tables of one hold none of the other up."""
+    lake, cut = CutLake(world.config), cut_of(world, 1)
+    other = replace(cut, log="second.transaction")
+    assert lake.add_cut("shop", cut, DAY) == cut
+    assert lake.add_cut("shop", other, DAY) == replace(other, number=2)
+    assert lake.add_cut("shop", other, DAY) is None
+    catalog = open_catalog(world.config)
+    assert consistent(catalog, "shop", log=other.log).cut == replace(other, number=2)
+    again = replace(cut, end_offset=0, end_sent_at=NOW + DAY)
+    assert lake.add_cut("shop", again, 2 * DAY) == replace(again, number=3), "of a new topic"
+    earlier = replace(cut, end_offset=0, end_sent_at=NOW)
+    assert lake.add_cut("shop", earlier, DAY) is None
+
+
+def test_of_two_processes_one_adds_its_cut_and_the_other_tries_again(world: World) -> None:
+    lake, other = CutLake(world.config), CutLake(world.config)
+    cuts = [cut_of(world, number) for number in range(5)]
+    with open_catalog(world.config).load_table(made(lake, world)).transaction() as change:
+        change.remove_properties("commit.retry.num-retries")  # as older releases made it
+    assert lake.add_cut("shop", cuts[2], DAY)
+    rivals = [cuts[3]]
+
+    def intrude(point: str, moment: Moment) -> None:
+        if (point, moment) == ("lake: add cut", Moment.BEFORE) and rivals:
+            assert other.add_cut("shop", rivals.pop(), DAY)
+
+    with hooked(intrude), pytest.raises(ConflictError, match="has changed the cuts"):
+        lake.add_cut("shop", replace(cuts[3], transaction="of the slower one"), DAY)
+    assert lake.cuts("shop") == (cuts[3], cuts[2], cuts[1])
+    rivals.append(cuts[4])
+    with hooked(intrude), pytest.raises(ConflictError, match="has changed the cuts"):
+        lake.add_cut("shop", cut_of(world, 5), timedelta(0))
+    assert lake.cuts("shop")[0] == cuts[4], "a rewrite of the table has not removed it"
+
+
+def made(lake: CutLake, world: World) -> tuple[str, str]:
+    """The name of the table, with a first cut."""
+    assert lake.add_cut("shop", cut_of(world, 1), DAY)
+    name = cuts_name("shop")
+    return name.namespace, name.name
 
 
 def test_cuts_are_kept_for_a_time_and_keep_their_snapshots(world: World) -> None:

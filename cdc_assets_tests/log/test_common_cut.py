@@ -20,6 +20,7 @@ from cdc_assets.log.common_cut import (
     KnownEnd,
     NoCut,
     SentRecords,
+    base_of,
     complete_until,
     divided,
 )
@@ -248,3 +249,19 @@ def test_rows_whose_place_and_time_disagree_allow_no_cut() -> None:
     world.arrived = {key: len(log) for key, log in world.sent.items()}
     cut = divided(world.seen(), world.ends, 1)
     assert isinstance(cut, NoCut)
+
+
+@pytest.mark.unit
+def test_counting_begins_after_the_last_cut_or_at_a_settled_transaction_of_a_new_topic() -> None:
+    def ends(*offsets: int, begin: datetime = NOW) -> list[KnownEnd]:
+        of = (EndAt(n, begin + timedelta(seconds=n)) for n in offsets)
+        return [KnownEnd(each, EndMark(frozenset({str(each.offset)}), ())) for each in of]
+
+    known = ends(*range(70, 90, 2))
+    assert base_of(known, EndAt(74, NOW + timedelta(seconds=74))) == 2
+    assert base_of(known, EndAt(75, NOW + timedelta(seconds=75))) == 2, "the record is gone"
+    again = ends(*range(30), begin=NOW + timedelta(minutes=5))
+    assert base_of(again, EndAt(74, NOW + timedelta(seconds=74))) == 0, "the first of all"
+    late = ends(*range(2, 30), begin=NOW + timedelta(minutes=5))
+    assert base_of(late, EndAt(1, NOW - timedelta(minutes=5))) == 10, "10 s after the first one"
+    assert base_of(late, None) == 10
