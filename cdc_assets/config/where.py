@@ -123,6 +123,8 @@ def _constant(tree: Any) -> Constant:
 
 
 def _kind_of(tree: exp.Cast) -> Kind:
+    if tree.to.expressions:  # a precision, to which some engines round
+        raise _unknown(tree)
     match tree.to.this:
         case exp.DataType.Type.DATE:
             return Kind.DATE

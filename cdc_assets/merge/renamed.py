@@ -36,6 +36,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.databases.kinds import SourceCatalog, catalog_of
 from cdc_assets.effects import effect
 from cdc_assets.errors import ConflictError, TerminalError
+from cdc_assets.formats.layout import Layout
 from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.carried import Carried
@@ -43,7 +44,6 @@ from cdc_assets.lake.quarantined import QuarantineLake
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.attempt import Connections
-from cdc_assets.merge.intake.layouts import layout_of
 from cdc_assets.merge.intake.planning import Planner
 from cdc_assets.merge.plan.result import BatchResult, Waiting
 from cdc_assets.merge.replicate import Replicator
@@ -145,7 +145,7 @@ class Renames:
             state = self._lake.state(old.target) if old is not None else None
             if old is None or state is None or state.published is None:
                 continue
-            said, scheme = AtSource.of(state, ""), layout_of(state.properties).scheme
+            said, scheme = AtSource.of(state, ""), Layout.of(state.properties).scheme
             if said.renamed_to(entry.topic) is not None:  # begun already
                 return FormerTable(old, state, said.history)
             history = self._histories.renamed(old, fmt, scheme, said.history, called)
@@ -231,7 +231,7 @@ class Renames:
         self, old: TableEntry, state: TableState, published: Published, partitions: int
     ) -> str:
         """Returns why the recorded state does not fit the other topic; empty if it does."""
-        scheme, had = layout_of(state.properties).scheme, published.carried.partitions
+        scheme, had = Layout.of(state.properties).scheme, published.carried.partitions
         if scheme not in _SCHEMES:
             return "its positions are offsets of the topic before"
         if partitions != had:
@@ -263,7 +263,7 @@ class Renames:
             run=run_id,
             kind=PublishKind.RENAME,
             published_at=self._clock(),
-            carried=_in_another_topic(before.carried, layout_of(state.properties).scheme),
+            carried=_in_another_topic(before.carried, Layout.of(state.properties).scheme),
             counts={},
         )
         plan = self._planner.swap(old, state, published)

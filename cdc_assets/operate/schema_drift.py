@@ -14,6 +14,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
 from cdc_assets.databases.catalog import ColumnFacts, numbered, told, with_number
 from cdc_assets.errors import CdcError
+from cdc_assets.formats.layout import Layout
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.evolution import plan_evolution
@@ -155,12 +156,11 @@ def _history(
     Before that, each call would have to read the whole topic.
     """
     from cdc_assets.lake.at_source import AtSource
-    from cdc_assets.merge.intake.layouts import layout_of
 
     stored = AtSource.of(state, entry.shard_value).history
     if stored is None:
         return None
-    fmt, scheme = services.formats[entry.table.source], layout_of(state.properties).scheme
+    fmt, scheme = services.formats[entry.table.source], Layout.of(state.properties).scheme
     return histories.of(entry, fmt, scheme, stored)
 
 
@@ -275,7 +275,6 @@ def _doubted(
 ) -> Drift:
     """Adds why the lake's rows may be others than the source's."""
     from cdc_assets.lake.at_source import AtSource
-    from cdc_assets.merge.intake.layouts import layout_of
 
     another = _another(entry, state, table, history)
     said, silent = AtSource.of(state, entry.shard_value), ()
@@ -285,7 +284,7 @@ def _doubted(
         silent = table.silent_since(None if another else said.look, publication) if table else ()
         if history is not None:
             held = _nothing_differs  # the next batch compares types
-            with_keys = table is None and layout_of(state.properties).scheme is not Scheme.TIDB
+            with_keys = table is None and Layout.of(state.properties).scheme is not Scheme.TIDB
             silent = (*silent, *history.told_silent(held, with_keys=with_keys))
         truncated = state.published.carried.max_truncate if state.published else ""
         silent = remembered(said.silent, silent, services.clock(), truncated)
@@ -338,7 +337,6 @@ def _by_number(table: TableSchema, column: Column) -> Column | None:
 def _by_records(
     services: Services, entry: TableEntry, state: TableState, history: StatementHistory | None
 ) -> Drift:
-    from cdc_assets.merge.intake.layouts import layout_of
 
     if (gone := _gone(history)) is not None:
         return gone
@@ -347,7 +345,7 @@ def _by_records(
     fmt = services.formats[entry.table.source]
     records = services.log.edges([entry.topic]).get(entry.topic, ())
     newest = sorted(records, key=lambda each: (each.timestamp, each.coordinate), reverse=True)
-    layout = layout_of(state.properties)
+    layout = Layout.of(state.properties)
     for record in newest:
         for message in fmt.unpacked(record, entry.table) if record.value is not None else ():
             written = fmt.written(message, layout)

@@ -10,7 +10,7 @@ with constants. Texts are compared by their bytes, whatever the collation at the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from enum import StrEnum
@@ -21,6 +21,7 @@ from cdc_assets.schema.types import MAX_DECIMAL_DIGITS, Column, Decimal, Primiti
 
 _LONG: Final = range(-(2**63), 2**63)
 _ESCAPED: Final = re.compile(r"(?:[^\\]|\\[\\%_])*", re.DOTALL)
+_NANOS: Final = re.compile(r"[.,]\d{7}")
 _KEYWORDS: Final = {"date": "DATE ", "timestamp": "TIMESTAMP "}
 
 
@@ -205,6 +206,36 @@ def fitted(condition: RowCondition, schema: TableSchema, where: str) -> RowCondi
     return _mapped(condition, leaf)
 
 
+def require_same_columns(
+    condition: RowCondition,
+    was: TableSchema,
+    now: TableSchema,
+    renamed: Mapping[str, str],
+    where: str,
+) -> None:
+    """Requires that each name in the condition is still the name of the same column.
+
+    Args:
+        condition: as it is configured.
+        was: the columns by which the table's rows were chosen.
+        now: the columns from now on.
+        renamed: the new names, by the old, of columns that are renamed.
+        where: coordinates for the error.
+
+    Raises:
+        TerminalError: if a further column has got a name that was another column's; as `fitted`.
+    """
+    said = leaves(condition)
+    before, after = leaves(fitted(condition, was, where)), leaves(fitted(condition, now, where))
+    for name, old, new in zip(said, before, after, strict=True):
+        known = renamed.get(old.column, old.column)
+        if known != new.column:
+            what = f"the condition on rows names {name.column}, which is another column by now: "
+            what += f"the table's rows were chosen by {known}"
+            remedy = f"name {known} in {_WHERE}, or rebuild the table: cdc-assets rebuild"
+            raise TerminalError(what, where=where, remedy=remedy)
+
+
 _WHERE: Final = "tables.<schema.table>.where"
 
 
@@ -281,6 +312,8 @@ def _day(text: str) -> str | None:
 
 
 def _moment(text: str, *, has_zone: bool) -> str | None:
+    if _NANOS.search(text):  # which Python cuts off
+        return None
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -305,7 +338,7 @@ def _expected(column: Column) -> str:
         case Primitive.DATE:
             return "write DATE '2024-12-31'"
         case Primitive.TIMESTAMP:
-            return "write TIMESTAMP '2024-12-31 23:59:59'"
+            return "write TIMESTAMP '2024-12-31 23:59:59', with at most microseconds"
         case Primitive.TIMESTAMPTZ:
             return "write TIMESTAMP '2024-12-31 23:59:59+00:00'; without an offset it is UTC"
         case _:

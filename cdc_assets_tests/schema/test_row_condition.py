@@ -8,7 +8,12 @@ import pytest
 
 from cdc_assets.config.where import parse_where
 from cdc_assets.errors import TerminalError
-from cdc_assets.schema.row_condition import columns_of, fitted, text_of
+from cdc_assets.schema.row_condition import (
+    columns_of,
+    fitted,
+    require_same_columns,
+    text_of,
+)
 from cdc_assets.schema.types import (
     Column,
     Decimal,
@@ -60,6 +65,7 @@ def test_a_condition_is_read(text: str, read: str) -> None:
         "lower(name) = 'x'", "id IS TRUE", "id IS NOT TRUE", "id <=> 1", "id IS DISTINCT FROM 1",
         "id = 1; name = 'x'", "id BETWEEN SYMMETRIC 2 AND 1", "id IN (1) IS NULL", "id = -(1)",
         "name || 'x' = 'y'", "id::int = 1", "id = ANY(1)", "name REGEXP 'x'", "id = 1 + 1",
+        "local = TIMESTAMP(3) '2024-01-01 00:00:00.1235'",
         "born = TRY_CAST('2024-01-01' AS DATE)", "name = 'x' COLLATE \"C\"", "x" * 10_001,
         "(" * 3_000 + "id = 1" + ")" * 3_000,
     ],
@@ -97,7 +103,7 @@ def test_constants_become_texts_of_the_columns_type(text: str, as_stored: str) -
         "price = 'x'", "name = 1", "name = TRUE", "ok = 1", "born = '2024-02-30'",
         "born = TIMESTAMP '2024-01-01 00:00:00'", "born = '20240101'", "local = '2024-01-01T25:00'",
         "local = '2024-01-01 00:00:00+01:00'", "ratio = 1", "raw = 'x'", "tags = 'x'",
-        "price = 1234567890123456789012345678901234567",
+        "price = 1234567890123456789012345678901234567", "local = '2024-01-01 00:00:00.1234567'",
     ],
 )  # fmt: skip
 def test_a_constant_of_another_type_is_refused_with_what_is_expected(text: str) -> None:
@@ -129,3 +135,24 @@ def test_a_column_that_the_lake_lacks_hides_or_gets_no_more_is_refused_with_the_
     assert "cdc-assets rebuild" in gone
     hidden = refused("a = 'x'", replace(plain, detail=WireDetail(mask=True)))
     assert "only digests" in hidden
+
+
+def test_a_name_that_another_column_has_got_stops_the_table() -> None:
+    def named(*columns: tuple[str, str]) -> TableSchema:
+        made = (Column(name, Primitive.INT, Wire.INT, identity=Identity(was=(was,) if was else ()))
+                for name, was in columns)  # fmt: skip
+        return TableSchema(tuple(made))
+
+    condition, at_first = parse_where("a = 1 OR b = 2"), named(("a", ""), ("b", ""))
+    renamed = named(("c", "a"), ("b", ""))
+    require_same_columns(condition, at_first, at_first, {}, "table=t")
+    require_same_columns(condition, at_first, renamed, {"a": "c"}, "table=t")
+    again = named(("c", "a"), ("b", ""), ("a", ""))
+    for was, names in ((at_first, {"a": "c"}), (renamed, {})):
+        with pytest.raises(TerminalError, match=r"chosen by c.*name c in tables"):
+            require_same_columns(condition, was, again, names, "table=t")
+    require_same_columns(parse_where("c = 1 OR b = 2"), renamed, again, {}, "table=t")
+    require_same_columns(condition, again, again, {}, "table=t")
+    swapped = named(("b", "a"), ("a", "b"))
+    with pytest.raises(TerminalError, match="names a, which is another column"):
+        require_same_columns(condition, at_first, swapped, {"a": "b", "b": "a"}, "table=t")

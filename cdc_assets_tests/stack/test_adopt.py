@@ -42,7 +42,15 @@ from cdc_assets_tests.stack.other_tools import (
     delete_by_equality,
     make_ledger,
 )
-from cdc_assets_tests.stack.read_beside import POSTGRES, SIZES, build, change, merge
+from cdc_assets_tests.stack.read_beside import (
+    MARIADB,
+    POSTGRES,
+    SIZES,
+    Kind,
+    build,
+    change,
+    merge,
+)
 from cdc_assets_tests.stack.replicated import Replicated, replicated
 from cdc_assets_tests.toy.profiles import in_soak
 
@@ -68,11 +76,11 @@ BY_BUCKET = {"partition_by": ["bucket(2, id)"], "sort_by": ["n"]}
 
 @contextmanager
 def world(
-    stack: LocalStack, base: ReplicationConfig, name: str, **source: object
+    stack: LocalStack, base: ReplicationConfig, name: str, kind: Kind = POSTGRES, **source: object
 ) -> Iterator[Replicated]:
     """A table that its connector delivers, and that nothing has merged."""
-    dsn = POSTGRES.make(stack, name)
-    verify = {**POSTGRES.verify, "bucket_rows": 50}
+    dsn = kind.make(stack, name)
+    verify = {**kind.verify, "bucket_rows": 50}
     said = {"verify": verify, "resnapshot": SIZES, **source}
     none = {"snapshot.mode": "no_data"}
     with replicated(stack, base, name, dsn, debezium=none, **said) as database:
@@ -281,18 +289,21 @@ KILLS = (5, 9, 14)
 def test_killed_and_run_again_it_is_equal_to_a_source_that_changes(
     stack: LocalStack, stack_config: ReplicationConfig, spark: Session
 ) -> None:
-    require_adopted_despite(stack, stack_config, spark, "adoptedkilled", KILLS, How.DEATH)
+    name = "adoptedkilled"
+    require_adopted_despite(stack, stack_config, spark, name, POSTGRES, places=KILLS, how=How.DEATH)
 
 
 @in_soak
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("how", [How.BEFORE, How.LOST, How.DEATH])
+@pytest.mark.parametrize("kind", [POSTGRES, MARIADB], ids=["postgres", "mariadb"])
 def test_killed_at_any_effect_it_is_equal_to_a_source_that_changes(
-    stack: LocalStack, stack_config: ReplicationConfig, spark: Session, how: How
+    stack: LocalStack, stack_config: ReplicationConfig, spark: Session, kind: Kind, how: How
 ) -> None:
     """Each try gets some effects further than the one before, until one is done."""
-    name = f"adopted{how.name.lower()}"
-    require_adopted_despite(stack, stack_config, spark, name, range(1, 400, 4), how)
+    name = f"adopted{how.name.lower()}{'mariadb' if kind is MARIADB else ''}"
+    every_fourth = range(1, 400, 4)
+    require_adopted_despite(stack, stack_config, spark, name, kind, places=every_fourth, how=how)
 
 
 def require_adopted_despite(
@@ -300,17 +311,19 @@ def require_adopted_despite(
     base: ReplicationConfig,
     spark: Session,
     name: str,
+    kind: Kind,
+    *,
     places: Iterable[int],
     how: How,
 ) -> None:
-    with world(stack, base, name) as database:
+    with world(stack, base, name, kind) as database:
         found, rng, seen = LakeName("raw", name), random.Random(5), Counter[str]()
         make_ledger(spark, found, DEBEZIUM_SERVER, ROWS)
         spoil(spark, found)
         delete_by_equality(database.config, found, "id", range(50, 60))
         for dies in [*(Anywhere(place=n, how=how) for n in places), Anywhere(place=0)]:
             try:
-                with hooked(changing(database, rng, seen, dies)):
+                with hooked(changing(database, kind, rng, seen, dies)):
                     done = adopt(database, found, verify=False)
             except (CdcError, Death, Injected):
                 assert dies.happened
@@ -324,14 +337,16 @@ def require_adopted_despite(
         require_followed(database, spark, DEBEZIUM_SERVER)
 
 
-def changing(database: Replicated, rng: random.Random, seen: Counter[str], dies: Anywhere) -> Hook:
+def changing(
+    database: Replicated, kind: Kind, rng: random.Random, seen: Counter[str], dies: Anywhere
+) -> Hook:
     """A few changes at each kind of effect."""
 
     def hook(point: str, moment: Moment) -> None:
         if moment is Moment.AFTER and seen[point] < 2:
             seen[point] += 1
             key = rng.randrange(ROWS) // 10 * 10 + 3
-            change(database, (POSTGRES.random_change(rng, key, key + 10_000),))
+            change(database, (kind.random_change(rng, key, key + 10_000),))
         dies(point, moment)
 
     return hook

@@ -23,6 +23,7 @@ from cdc_assets_tests.stack.read_beside import MARIADB, POSTGRES, Kind
 from cdc_assets_tests.stack.replicated import (
     NOW,
     Replicated,
+    configured,
     new_database,
     new_mariadb_database,
     replicated,
@@ -152,6 +153,33 @@ def test_the_table_is_the_sources_own_choice_whatever_is_done(
         database.execute("UPDATE orders SET status = 'paid' WHERE id < 100")
         with pytest.raises(TerminalError, match="the source has dropped number"):
             merging.merge("orders")
+
+
+@in_soak
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_stops_when_another_column_gets_a_name_of_its_condition(
+    stack: LocalStack, stack_config: ReplicationConfig, spark: Session, kind: str
+) -> None:
+    """Rows were chosen by the column that is called otherwise by now; the remedy names it."""
+    name, renamed = f"othername{kind}", WHERE.replace("n ", "number ")
+    with orders(stack, stack_config, name, kind) as database:
+        merging = Merging(database, spark)
+        database.replicate()
+        for statement in (
+            "ALTER TABLE orders RENAME COLUMN n TO number",
+            "UPDATE orders SET number = 11 WHERE id < 50",
+            "ALTER TABLE orders ADD COLUMN n int",
+            "UPDATE orders SET n = 5, note = 'new' WHERE id < 20",
+        ):
+            database.execute(statement)
+        with pytest.raises(TerminalError, match="names n, which is another column by now"):
+            merging.merge("orders")
+        tables = {database.entry("orders").table.qualified: {"where": renamed}}
+        said = {"tables": tables, "verify": KINDS[kind].verify, "resnapshot": SIZES}
+        config = configured(stack_config, name, database.side, **said)
+        other = replace(database, config=config)
+        Merging(other, spark).merge("orders")
+        assert chosen(other, renamed) == ""
 
 
 def spoil(database: Replicated, spark: Session) -> None:

@@ -154,7 +154,9 @@ class MysqlDialect(Dialect[MysqlSource]):
         match compared.form:
             case Form.TEXT:
                 return _as_bytes(_written(source.type, value))
-            case Form.BOOLEAN | Form.DECIMAL:
+            case Form.BOOLEAN:  # connectors send any other number as true
+                return f"({value} <> 0)"
+            case Form.DECIMAL:
                 return f"({value} + 0)"
             case Form.INTEGER:
                 return _number(source.type, value)

@@ -71,6 +71,41 @@ class FirstSchema:
     layout: Layout
     is_guessed: bool = False
 
+    def require_alike(self, joining: FirstSchema, where: str, *, has_schemas: bool) -> None:
+        """Refuses a table unlike this shared one that it joins; more or fewer columns are allowed.
+
+        Args:
+            joining: schema of the new table.
+            where: for the error.
+            has_schemas: whether each of its records carries a schema, with which types are compared
+                instead.
+
+        Raises:
+            TerminalError: if its records or its key differ, or a column of both has another form on
+                the wire and the records do not say so.
+        """
+        known = {each.name: each for each in self.schema.columns}
+        both = [(known[each.name], each) for each in joining.schema.columns if each.name in known]
+        differ = [mine.name for theirs, mine in both if _arrives(theirs) != _arrives(mine)]
+        key, own = self.schema.key, joining.schema.key
+        if self.layout != joining.layout:
+            what = f"its records are of another kind ({joining.layout}) than theirs ({self.layout})"
+        elif key != own:
+            what = f"its key is {', '.join(own)}, theirs {', '.join(key)}"
+        elif differ and not has_schemas:
+            what = f"columns {', '.join(differ)} arrive in another way than theirs"
+        else:
+            return
+        what = f"the table cannot be merged with the others: {what}"
+        remedy = "give it a table of its own (merge_into), or configure columns and key alike"
+        raise TerminalError(what, where=where, remedy=remedy)
+
+
+def _arrives(column: Column) -> tuple[object, ...]:
+    """Returns the column's form on the wire; unsigned integers are stored as the table has them."""
+    type_ = None if column.wire is Wire.UNSIGNED_LONG else column.type
+    return type_, column.wire, column.element_wire, column.detail
+
 
 class TypeSource:
     """The source of schemas for tables of one source.

@@ -1,11 +1,8 @@
-"""Plans the steps that give the lake's tables their columns and properties, and runs them.
-
-Checks that a table may join those that are merged into one: all must be read in one way.
-"""
+"""Plans the steps that give the lake's tables their columns and properties, and runs them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,11 +10,9 @@ from pyspark.sql import SparkSession
 
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.names import LakeName
-from cdc_assets.changes.position import Scheme
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import TerminalError
-from cdc_assets.formats.key_form import KeyForm
 from cdc_assets.formats.layout import Layout
 from cdc_assets.lake import Lake, TableState
 from cdc_assets.lake.columns import SCHEMA, as_made, columns_of, dropped
@@ -48,20 +43,11 @@ from cdc_assets.schema.overrides import mark_of, with_marks
 from cdc_assets.schema.policy import Reaction
 from cdc_assets.schema.promotions import fits
 from cdc_assets.schema.readers import mode_for
-from cdc_assets.schema.row_condition import RowCondition
+from cdc_assets.schema.row_condition import RowCondition, require_same_columns
 from cdc_assets.schema.row_condition import fitted as matching
 from cdc_assets.schema.stored import to_json
-from cdc_assets.schema.types import Column, ColumnType, Primitive, TableSchema, Wire
+from cdc_assets.schema.types import Column, ColumnType, Primitive, TableSchema
 
-_DIALECT: Final = "cdc-assets.dialect"
-_INLINE: Final = "cdc-assets.inline-schema"
-_BEFORE_DIALECTS: Final = {"true": "inline", "false": "bare"}
-"""Values in tables of older releases: whether records carry their schema."""
-_KEYED: Final = "cdc-assets.keyed-by-record"
-_SPLIT: Final = "cdc-assets.key-changes-in-updates"
-_SCHEME: Final = "cdc-assets.positions"
-_KEY_FORM: Final = "cdc-assets.key-form"
-_DATABASE: Final = "cdc-assets.source-database"
 _GUESSED: Final = "cdc-assets.layout-guessed"
 """Property of a table that was there before its first record: whether none has come since."""
 _DELETES: Final = "cdc-assets.deletes"
@@ -131,13 +117,13 @@ class LakeTables:
         if state and self._entry.shard and state.published is None:
             joining = self._types.first_schema(self._entry)
             has_own = self._types.has_schemas(self._entry, joining.layout)
-            require_alike(first, joining, self._where, has_schemas=has_own)
+            first.require_alike(joining, self._where, has_schemas=has_own)
         self.condition(first.schema)
         if state is None:
             self._fitted(first.schema)
         steps = self._mixed(state) if state else (CreateNamespace(), self._create(first))
         if shown is not None:
-            remembered = RememberSource({**_of_layout(shown.layout), _GUESSED: ""})
+            remembered = RememberSource({**shown.layout.to_properties(), _GUESSED: ""})
             first, steps = shown, (*steps, remembered)
         if self._mode is Mode.CHANGELOG:  # a key has many rows, and nothing is looked up
             return TablePlan(first, steps)
@@ -227,6 +213,9 @@ class LakeTables:
                 raise TerminalError(what, where=self._where, remedy=_WAYS_OUT)
         if plan.changes:
             self._types.require_usable(self._entry, plan.schema)
+        if self._rows is not None:
+            names = {each.was: each.name for each in plan.steps if isinstance(each, RenameColumn)}
+            require_same_columns(self._rows, stored, plan.schema, names, self._where)
         steps = (*self._with_side(state, plan), *plan.steps)
         layout = self.layout(plan.schema, state, steps)
         return replace(plan, steps=(*steps, *layout.steps), files=layout.files)
@@ -411,7 +400,7 @@ class LakeTables:
             remedy = "give this table another target in the configuration (merge_into)"
             raise TerminalError(what, where=self._where, remedy=remedy)
         is_guessed = said.get(_GUESSED) == "true"
-        return FirstSchema(stored, layout_of(said), is_guessed=is_guessed)
+        return FirstSchema(stored, Layout.of(said), is_guessed=is_guessed)
 
     @property
     def withheld(self) -> frozenset[str]:
@@ -457,36 +446,12 @@ class LakeTables:
             **(_UNSORTED if self._entry.shard else told),
             **(_UNSORTED if self._mode is Mode.HISTORY else {}),
             SCHEMA: to_json(first.schema),
-            **_of_layout(first.layout),
+            **first.layout.to_properties(),
             **({_GUESSED: "true"} if first.is_guessed else {}),
             _DELETES: self._deletes,
             **({} if self._mode is Mode.MIRROR else {MODE: self._mode.value}),
             **({WHERE: self._chosen_by} if self._chosen_by else {}),
         }
-
-
-def _of_layout(layout: Layout) -> dict[str, str]:
-    """Returns the properties that `layout_of` reads."""
-    return {
-        _DIALECT: layout.dialect,
-        _KEYED: str(layout.keyed).lower(),
-        _SPLIT: str(layout.split_keys).lower(),
-        _SCHEME: layout.scheme.value,
-        _KEY_FORM: layout.key_form.value,
-        **({_DATABASE: layout.database} if layout.database else {}),
-    }
-
-
-def layout_of(said: Mapping[str, str]) -> Layout:
-    """Returns the layout of a table's records, from its properties."""
-    return Layout(
-        dialect=said[_DIALECT] if _DIALECT in said else _BEFORE_DIALECTS[said[_INLINE]],
-        keyed=said[_KEYED] == "true",
-        split_keys=said[_SPLIT] == "true",
-        scheme=Scheme(said[_SCHEME]),
-        key_form=KeyForm(said.get(_KEY_FORM, KeyForm.JSON)),
-        database=said.get(_DATABASE, ""),
-    )
 
 
 def _in_side(column: Column) -> Column:
@@ -532,41 +497,3 @@ def lay_out(
     """
     steps = tables.layout(tables.plan(state).first.schema, state).steps
     execute_steps(spark, catalog, entry, steps)
-
-
-def require_alike(
-    table: FirstSchema, joining: FirstSchema, where: str, *, has_schemas: bool
-) -> None:
-    """Refuses a table unlike the shared table it joins; more or fewer columns are allowed.
-
-    Args:
-        table: schema of the existing table.
-        joining: schema of the new one.
-        where: for the error.
-        has_schemas: whether each of its records carries a schema, with which types are compared
-            instead.
-
-    Raises:
-        TerminalError: if its records or its key differ, or a column of both has another form on
-            the wire and the records do not say so.
-    """
-    known = {each.name: each for each in table.schema.columns}
-    both = [(known[each.name], each) for each in joining.schema.columns if each.name in known]
-    differ = [mine.name for theirs, mine in both if _arrives(theirs) != _arrives(mine)]
-    if table.layout != joining.layout:
-        what = f"its records are of another kind ({joining.layout}) than theirs ({table.layout})"
-    elif table.schema.key != joining.schema.key:
-        what = f"its key is {', '.join(joining.schema.key)}, theirs {', '.join(table.schema.key)}"
-    elif differ and not has_schemas:
-        what = f"columns {', '.join(differ)} arrive in another way than theirs"
-    else:
-        return
-    what = f"the table cannot be merged with the others: {what}"
-    remedy = "give it a table of its own (merge_into), or configure columns and key alike"
-    raise TerminalError(what, where=where, remedy=remedy)
-
-
-def _arrives(column: Column) -> tuple[object, ...]:
-    """Returns the column's form on the wire; unsigned integers are stored as the table has them."""
-    type_ = None if column.wire is Wire.UNSIGNED_LONG else column.type
-    return type_, column.wire, column.element_wire, column.detail

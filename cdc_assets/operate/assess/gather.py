@@ -20,6 +20,7 @@ from cdc_assets.databases.mysql.server import read_server as read_binlog_server
 from cdc_assets.databases.postgres.server import OddValues, PostgresServer, odd_values, read_server
 from cdc_assets.databases.postgres.table import PostgresTable
 from cdc_assets.errors import CdcError, UnreachableError
+from cdc_assets.formats.layout import Layout
 from cdc_assets.log.connect import ConnectRest, RunningConnector, connect_of
 from cdc_assets.operate.assess.connector import Connector, configured_as, encoding_of
 from cdc_assets.operate.assess.database import Clock
@@ -286,21 +287,18 @@ class SourceFacts:
 
 def _partitions(state: TableState | None) -> int | None:
     """Returns how many partitions a table began with that only offsets order; else None."""
-    from cdc_assets.merge.intake.layouts import layout_of
     from cdc_assets.merge.plan.stable_partitions import begun_with
 
     if state is None or state.published is None:
         return None
-    is_by_offset = layout_of(state.properties).scheme is Scheme.OFFSET
+    is_by_offset = Layout.of(state.properties).scheme is Scheme.OFFSET
     return begun_with(state.published) if is_by_offset else None
 
 
 def _is_by_binlog(state: TableState | None, is_debezium: bool, source: SourceConfig) -> bool:
     """Returns whether places in a binlog order a table's changes, or will, if it is new."""
-    from cdc_assets.merge.intake.layouts import layout_of
-
     if state is not None and state.published is not None:
-        return layout_of(state.properties).scheme in {Scheme.BINLOG, Scheme.MARIADB}
+        return Layout.of(state.properties).scheme in {Scheme.BINLOG, Scheme.MARIADB}
     database = source.database
     return is_debezium and database is not None and database.kind != "postgres"
 

@@ -16,7 +16,6 @@ from cdc_assets.lake.carried import Carried, SideMark
 from cdc_assets.lake.shadow_progress import ShadowProgress
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.intake.describe import FirstSchema
-from cdc_assets.merge.intake.layouts import layout_of
 from cdc_assets.merge.intake.planning import Planner
 from cdc_assets.operations.session import TableSession
 from cdc_assets.registry import TableEntry
@@ -96,7 +95,7 @@ def beginning_of(
     partitions, side = len(marks.end.offsets), SideMark()
     published = old.published
     position = _highest(published) if published else ""
-    is_alike = bool(published) and layout_of(old.properties).scheme is layout.scheme
+    is_alike = bool(published) and Layout.of(old.properties).scheme is layout.scheme
     if published and position and is_alike and _is_held(published, identity, marks):
         carried = Carried(
             applied=dict.fromkeys(marks.end.as_dict(), position),

@@ -13,11 +13,12 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.by_table import changes_of
+from cdc_assets.formats.layout import Layout
 from cdc_assets.lake import TableState
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.properties import ADOPTED
 from cdc_assets.lake.side import side_of
-from cdc_assets.merge.intake.layouts import execute_steps, layout_of
+from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.intake.planning import BEGIN, BEGIN_TOPIC, BEGIN_WHOLE, begin_of
 from cdc_assets.merge.intake.read import read_ranges
 from cdc_assets.merge.intake.unlogged_changes import look_at
@@ -183,7 +184,7 @@ class TableRebuild:
             return False
         options = self._session.config.kafka.spark_options()
         raw = read_ranges(of.spark(), self._entry.topic, ranges, options)
-        layout, fmt = layout_of(shadow.properties), of.planner.format(self._entry)
+        layout, fmt = Layout.of(shadow.properties), of.planner.format(self._entry)
         raw = changes_of(raw, fmt, layout, self._entry)
         text = F.col("value").cast("string")
         mark = F.coalesce(*(F.get_json_object(text, path) for path in _MARKS))
