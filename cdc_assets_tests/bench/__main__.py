@@ -22,6 +22,7 @@ from rich.console import Console
 from cdc_assets_tests.bench import (
     backlog,
     copies,
+    cuts,
     first_read,
     formats,
     hours,
@@ -47,6 +48,7 @@ SECTIONS: Mapping[str, Callable[[World], Iterator[Figures]]] = {
     "updates": updates.measure,
     "sizes": sizes.measure,
     "copies": copies.measure,
+    "cuts": cuts.measure,
     "tables": tables.measure,
     "months": months.measure,
     "partitions": partitions.measure,

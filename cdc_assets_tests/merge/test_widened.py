@@ -11,7 +11,9 @@ import pytest
 
 from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.errors import TransientError
+from cdc_assets.merge.intake import read
 from cdc_assets.merge.plan.stable_partitions import MovedKeysError
+from cdc_assets.schema.file_layout import DeleteMode
 from cdc_assets_tests.faults import Fault, How, faults
 from cdc_assets_tests.merge.altered_source import (
     BIGINT,
@@ -219,3 +221,49 @@ def test_a_changelog_that_is_replayed_has_each_change_once_whatever_its_columns_
     table.merge(TABLE)
     table.replay_offsets(TABLE, OffsetRange(0, 0, 4))
     assert sorted(int(str(row["n"])) for row in table.rows(TABLE)) == [0, 1, 2, BIG]
+
+
+WIDER = [(INT, BIGINT, BIG), (NUMERIC, LONGER, Decimal("9999999999.25"))]
+
+
+@profiles.in_soak
+@pytest.mark.parametrize("mode", DeleteMode)
+@pytest.mark.parametrize("term", ["{}", "bucket(3, {})", "truncate(2, {})"])
+@pytest.mark.parametrize("kinds", WIDER, ids=["integers", "decimals"])
+@pytest.mark.parametrize("column", ["id", "n"])
+def test_rows_are_found_in_partitions_by_a_column_that_is_wider_by_now(
+    pipeline: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    column: str,
+    kinds: tuple[Kind, Kind, Value],
+    term: str,
+    mode: DeleteMode,
+) -> None:
+    """The column is the key, or another one, whose rows move to other partitions."""
+    small, wide, big = kinds
+    monkeypatch.setattr(read, "ONE_TASK", 0)
+    layout = {"partition_by": [term.format(column)], "delete_mode": mode.value}
+
+    def change(kind: Kind, op: str, id_: Value, n: Value, lsn: int) -> Message:
+        kinds = {"id": INT, "n": INT, column: kind}
+        form = (
+            SourceColumn(1, "id", kinds["id"], optional=False),
+            SourceColumn(2, "n", kinds["n"]),
+        )
+        return sent(op, form, {"id": id_, "n": n}, lsn, ("id",))
+
+    old = [change(small, "c", n, n, 10 * n) for n in range(1, 9)]
+    table = start(pipeline, *old, tables={TABLE: {"layout": layout}})
+    large: tuple[Value, Value] = (big, 50) if column == "id" else (50, big)
+    table.produce(TABLE, [
+        change(wide, "c", *large, 100), change(wide, "u", 1, 7, 110), change(wide, "d", 2, 2, 120),
+    ])  # fmt: skip
+    table.merge(TABLE)
+    table.produce(TABLE, [
+        change(wide, "u", 3, 8, 130), change(wide, "d", 4, 4, 140), change(wide, "u", 1, 9, 150),
+        change(wide, "u", large[0], 6, 160), change(wide, "c", 4, 12, 170), *old,
+    ])  # fmt: skip
+    table.merge(TABLE)
+    rows = {row["id"]: row["n"] for row in table.rows(TABLE)}
+    assert rows == {large[0]: 6, 1: 9, 3: 8, 4: 12, **{n: n for n in range(5, 9)}}
