@@ -11,11 +11,10 @@ from cdc_assets.merge.attempt.context import AttemptContext
 from cdc_assets.merge.attempt.records import Records
 from cdc_assets.merge.batch import BatchExecution
 from cdc_assets.merge.intake.decoding import BatchDecoder
-from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.intake.planning import Pending
 from cdc_assets.merge.intake.shared_reading import SharedReadings
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.plan.table_steps import RememberSource
+from cdc_assets.merge.plan.table_steps import RememberSource, execute_steps
 from cdc_assets.merge.statements.deadline import Watch
 
 

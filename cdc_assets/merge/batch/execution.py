@@ -34,13 +34,13 @@ from cdc_assets.merge.fold.context import BatchContext, Pass, PlannedBatch
 from cdc_assets.merge.fold.summary import Summary, read_through, require_told
 from cdc_assets.merge.guards import Guards, Refold, Setting
 from cdc_assets.merge.intake.decoding import BatchDecoder
-from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver
 from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.modes import Application, TableMode, mode_of
 from cdc_assets.merge.plan.outcome import Replan
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
+from cdc_assets.merge.plan.table_steps import execute_steps
 from cdc_assets.merge.statements.deadline import Steps, Watch
 from cdc_assets.merge.statements.pinning import interpreted, kept
 from cdc_assets.merge.tables.side_table import SideTable

@@ -1,4 +1,4 @@
-"""Plans the steps that give the lake's tables their columns and properties, and runs them."""
+"""Plans the steps that give the lake's tables their columns, layout and properties."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.effects import effect
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.layout import Layout
 from cdc_assets.lake import Lake, TableState
@@ -29,9 +28,8 @@ from cdc_assets.merge.plan.table_steps import (
     RenameColumn,
     TableStep,
     WidenColumn,
-    statements,
+    execute_steps,
 )
-from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.statements.own_columns import own_columns
 from cdc_assets.merge.statements.sql import CURRENT
 from cdc_assets.merge.tables import ends, ledger, tombstones
@@ -469,21 +467,6 @@ def _with_ids(record: TableSchema, at: str) -> TableSchema:
         for c in record.columns
     )
     return replace(record, columns=tuple(columns))
-
-
-def execute_steps(
-    spark: SparkSession, catalog: str, entry: TableEntry, steps: Sequence[TableStep]
-) -> None:
-    """Runs the steps that the table still needs.
-
-    Raises:
-        ConflictError: if another writer has just done so.
-    """
-    for step in steps:
-        with translated("make or change the table", f"table={entry.table} lake={entry.target}"):
-            for statement in statements(step, catalog, entry.target):
-                with effect(f"spark: {type(step).__name__}"):
-                    spark.sql(statement)
 
 
 def lay_out(

@@ -1,17 +1,23 @@
-"""The steps that give a lake table what it lacks: as values, in words, and as SQL."""
+"""The steps that give a lake table what it lacks: as values, in words, as SQL, and executed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 from cdc_assets.changes.names import LakeName
+from cdc_assets.effects import effect
 from cdc_assets.lake.columns import COLUMN, DROPPED, LEFT_OUT
 from cdc_assets.merge.statements import sql
+from cdc_assets.merge.statements.failures import translated
+from cdc_assets.registry import TableEntry
 from cdc_assets.schema.file_layout import SortTerm, Term
 from cdc_assets.schema.stored import column_to_json
 from cdc_assets.schema.types import Column, TableSchema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TABLE_COMMENT: Final = "comment"
 """The table property that engines take for the table's comment."""
@@ -262,3 +268,18 @@ def _laid_out(step: LayOut) -> Iterator[str]:
 
 def _names(columns: Sequence[Column]) -> str:
     return ", ".join(each.name for each in columns)
+
+
+def execute_steps(
+    spark: SparkSession, catalog: str, entry: TableEntry, steps: Sequence[TableStep]
+) -> None:
+    """Runs the steps that the table still needs.
+
+    Raises:
+        ConflictError: if another writer has just done so.
+    """
+    for step in steps:
+        with translated("make or change the table", f"table={entry.table} lake={entry.target}"):
+            for statement in statements(step, catalog, entry.target):
+                with effect(f"spark: {type(step).__name__}"):
+                    spark.sql(statement)

@@ -44,11 +44,10 @@ from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.properties import ADOPTED
 from cdc_assets.lake.shadow_progress import ShadowProgress
-from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.intake.unlogged_changes import look_at
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.result import BatchResult
-from cdc_assets.merge.plan.table_steps import CreateNamespace
+from cdc_assets.merge.plan.table_steps import CreateNamespace, execute_steps
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.verifying.pace import Pace

@@ -40,8 +40,7 @@ from cdc_assets.lake.side import side_of
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.intake.describe import FirstSchema
-from cdc_assets.merge.intake.layouts import execute_steps
-from cdc_assets.merge.plan.table_steps import created_with
+from cdc_assets.merge.plan.table_steps import created_with, execute_steps
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.verifying.canonical import digest, of_told

@@ -30,8 +30,9 @@ from cdc_assets.lake.quarantined import QuarantineLake
 from cdc_assets.lake.side import side_of
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.publish import Publisher
-from cdc_assets.merge.intake.layouts import execute_steps, lay_out
+from cdc_assets.merge.intake.layouts import lay_out
 from cdc_assets.merge.plan.plan import OWN_BRANCH
+from cdc_assets.merge.plan.table_steps import execute_steps
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.statements.writing import (

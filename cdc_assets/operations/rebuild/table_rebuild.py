@@ -18,12 +18,11 @@ from cdc_assets.lake import TableState
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.properties import ADOPTED
 from cdc_assets.lake.side import side_of
-from cdc_assets.merge.intake.layouts import execute_steps
 from cdc_assets.merge.intake.planning import BEGIN, BEGIN_TOPIC, BEGIN_WHOLE, begin_of
 from cdc_assets.merge.intake.read import read_ranges
 from cdc_assets.merge.intake.unlogged_changes import look_at
 from cdc_assets.merge.plan.result import BatchResult
-from cdc_assets.merge.plan.table_steps import created_with
+from cdc_assets.merge.plan.table_steps import created_with, execute_steps
 from cdc_assets.merge.replicate import Replicator
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
