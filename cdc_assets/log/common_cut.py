@@ -8,9 +8,10 @@ B and of the transactions before it are below the cut, and nothing else is.
 Nothing is assumed about the arrival of records. Each ``END`` counts its transaction's changes by
 table. All records since the last cut are read, and counted: a transaction of which a change is
 missing in any table's topic is not included, nor is any later one. Transactions up to the last cut
-were counted then. Two bounds: if too many records have come since, only as many of the newest
-transactions are counted as can be read at once; and a transaction counts as complete once it has
-lacked its changes for as long as a batch would wait for them (`transactions.wait_minutes`).
+were counted then. If too many have come since, they are counted piece by piece, the oldest first.
+A transaction counts as complete once it has lacked its changes for as long as a batch would wait
+for them (`transactions.wait_minutes`). Before the first cut only transactions of some seconds ago
+are known, which count as complete.
 
 Rows outside of transactions (of snapshots) have no place in that order. They are where they were
 sent: a row between two changes that are included is included. A row after the last included change
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -44,6 +45,7 @@ _SETTLED: Final = timedelta(seconds=5)
 """The age at which the very first transaction, before which nothing is known, may be a cut."""
 
 LogEnds = Callable[[Sequence[str]], Mapping[str, OffsetVector]]
+_TOO_MANY: Final = f"more than {MOST_RECORDS:,} records have come since the last transaction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,10 @@ class EndAt:
     offset: int
     sent_at: datetime
 
+    def is_until(self, other: EndAt) -> bool:
+        """Whether it is not after another one of the same topic, which may have been made again."""
+        return self.offset <= other.offset and self.sent_at <= other.sent_at
+
 
 @dataclass(frozen=True, slots=True)
 class CommonCut:
@@ -90,9 +96,16 @@ class CommonCut:
 
 @dataclass(frozen=True, slots=True)
 class NoCut:
-    """There is no cut now; ``reason`` says why, in words."""
+    """There is no cut now.
+
+    Attributes:
+        reason: why, in words.
+        counted: a transaction up to which all are complete, from which the next search goes on;
+            None for no further one.
+    """
 
     reason: str
+    counted: EndAt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +162,11 @@ class CutFinder:
         self._log_ends, self._patience = log_ends, patience
 
     def find(
-        self, tables: Sequence[CutTable], after: EndAt | None, now: datetime
+        self,
+        tables: Sequence[CutTable],
+        after: EndAt | None,
+        now: datetime,
+        complete: EndAt | None = None,
     ) -> CommonCut | NoCut:
         """Finds the newest cut.
 
@@ -157,6 +174,7 @@ class CutFinder:
             tables: all tables of the cut; at least one.
             after: the last cut's ``END``; None for the first cut.
             now: wall clock, aware.
+            complete: the transaction up to which an earlier search has counted; None for none.
 
         Raises:
             UnreachableError: if Kafka does not answer.
@@ -165,40 +183,54 @@ class CutFinder:
         if len(ends.offsets) != 1:
             what = f"topic {self._topic} has {len(ends.offsets)} partitions, and so no order"
             return NoCut(f"{what} → make it with one: docs/consistent.md")
+        starts = [each for each in (after, complete) if each]
+        start = max(starts, key=lambda each: each.sent_at, default=None)
         with self._reader.cursor() as cursor:
-            known = self._ended(cursor, ends.get(0), after)
+            known, is_newest = self._ended(cursor, ends.get(0), start, now)
             if not known:
                 return NoCut(f"no transaction has ended in topic {self._topic}")
-            base = base_of(known, after)
+            begun = base_of(known, start, now - self._patience)
             # Asked for after the ENDs were read: what was sent before them has had more time.
             log_ends = self._log_ends([each.topic for each in tables])
-            while (sent := self._sent(cursor, tables, log_ends, known[base])) is None:
-                if base == len(known) - 1:
-                    what = f"more than {MOST_RECORDS} records have come since the last transaction"
-                    return NoCut(what)
-                base = (base + len(known)) // 2
+
+            def read(base: int, upto: int | None) -> list[SentRecords] | None:
+                until = None if upto is None else known[upto]
+                return self._sent(cursor, tables, log_ends, known[base], until)
+
+            found = counted(known, begun, self._patience, read, is_newest=is_newest)
+            if isinstance(found, NoCut) and start is None and found.reason == _TOO_MANY:
+                found = _halved(known, begun, read)
+        if isinstance(found, NoCut):
+            return found
+        base, sent = found
         newest, lacking = complete_until(sent, known, base, self._patience)
-        is_first = after is None and now - known[base].at.sent_at >= _SETTLED
-        if newest == base and not is_first:
-            return NoCut(lacking or "no further transaction has ended")
-        return divided(sent, known, newest)
+        at = known[newest].at
+        is_settled = start or newest > base or now - at.sent_at >= _SETTLED
+        if not is_settled or (after and at.is_until(after)):
+            return NoCut(lacking or "no further transaction has ended", start and at)
+        cut = divided(sent, known, newest)
+        return replace(cut, counted=at) if isinstance(cut, NoCut) else cut
 
-    def _ended(self, cursor: Cursor, log_end: int, after: EndAt | None) -> list[KnownEnd]:
-        """Returns the transactions that have ended, each at its first ``END``.
+    def _ended(
+        self, cursor: Cursor, log_end: int, after: EndAt | None, now: datetime
+    ) -> tuple[list[KnownEnd], bool]:
+        """Returns the transactions that have ended, each at its first ``END``, and whether all.
 
-        They begin some time before the last cut, so that the records of its neighbours are known.
+        They begin some time before the last cut, so that the records of its neighbours are known;
+        but not before those that count as complete in any case.
         """
-        begin = log_end - _FIRST_ENDS
+        begin, end = max(0, log_end - _FIRST_ENDS), log_end
         if after is not None:
-            begin = cursor.offsets_at(self._topic, after.sent_at - 2 * _EARLY).get(0, log_end)
-            begin = max(begin, log_end - _MOST_ENDS)
+            since = max(after.sent_at, now - self._patience) - 2 * _EARLY
+            begin = cursor.offsets_at(self._topic, since).get(0, log_end)
+            end = min(log_end, begin + _MOST_ENDS)
         found, seen = list[KnownEnd](), set[str]()
-        for raw in cursor.records({(self._topic, 0): (max(0, begin), log_end)}):
+        for raw in cursor.records({(self._topic, 0): (begin, end)}):
             ended = self._marks.ended(raw)
             if ended is not None and not ended.ids <= seen:
                 seen |= ended.ids
                 found.append(KnownEnd(EndAt(raw.coordinate.offset, raw.timestamp), ended))
-        return found
+        return found, end == log_end
 
     def _sent(
         self,
@@ -206,18 +238,27 @@ class CutFinder:
         tables: Sequence[CutTable],
         log_ends: Mapping[str, OffsetVector],
         base: KnownEnd,
+        until: KnownEnd | None,
     ) -> list[SentRecords] | None:
-        """Returns the records sent since a transaction ended; None if there are too many."""
+        """Returns the records sent since a transaction ended; None if there are too many.
+
+        Args:
+            cursor: reads.
+            tables: of the cut.
+            log_ends: the ends of their topics.
+            base: the transaction.
+            until: another one, up to whose end records are read; None for all records.
+        """
         since = base.at.sent_at - _EARLY
         # The topic of a table that was read from its source may be yet to come.
         nothing = OffsetVector()
         found = {e.topic: SentRecords(e, log_ends.get(e.topic, nothing)) for e in tables}
-        spans = {
-            (topic, partition): (start, found[topic].log_end.get(partition))
-            for topic in found
-            if topic in log_ends
-            for partition, start in cursor.offsets_at(topic, since).items()
-        }
+        spans = dict[tuple[str, int], tuple[int, int]]()
+        for topic in log_ends:
+            later = cursor.offsets_at(topic, until.at.sent_at + _EARLY) if until else {}
+            for partition, start in cursor.offsets_at(topic, since).items():
+                log_end = log_ends[topic].get(partition)
+                spans[topic, partition] = start, min(log_end, later.get(partition, log_end))
         if sum(max(0, end - start) for start, end in spans.values()) > MOST_RECORDS:
             return None
         size = 0
@@ -232,7 +273,12 @@ class CutFinder:
         return list(found.values())
 
 
-def base_of(known: Sequence[KnownEnd], after: EndAt | None) -> int:
+Read = Callable[[int, int | None], Sequence[SentRecords] | None]
+"""Returns what was sent since the transaction of a place ended, until that of another place did, or
+until now if None; None if that is too much to be read at once."""
+
+
+def base_of(known: Sequence[KnownEnd], after: EndAt | None, given_up: datetime) -> int:
     """Returns the place of the transaction after which all are counted.
 
     Without the last cut's, as of a topic that was made again, that is one that is complete by now.
@@ -240,14 +286,55 @@ def base_of(known: Sequence[KnownEnd], after: EndAt | None) -> int:
     Args:
         known: transactions in order of commit; at least one.
         after: the last cut's ``END``; None before the first cut.
+        given_up: the time up to which transactions count as complete in any case.
     """
     for place, end in reversed([*enumerate(known)]):
-        at = end.at
-        if after is not None and at.offset <= after.offset and at.sent_at <= after.sent_at:
+        if after and (end.at.is_until(after) or end.at.sent_at <= given_up):
             return place
     settled = known[0].at.sent_at + 2 * _EARLY if known[0].at.offset > 1 else known[0].at.sent_at
     later = (place for place, end in enumerate(known) if end.at.sent_at >= settled)
     return next(later, len(known) - 1)
+
+
+def counted(
+    known: Sequence[KnownEnd], base: int, patience: timedelta, read: Read, *, is_newest: bool
+) -> tuple[int, Sequence[SentRecords]] | NoCut:
+    """Counts the oldest transactions, until all that was sent since can be read at once.
+
+    Args:
+        known: transactions in order of commit.
+        base: the place of one that is complete.
+        patience: how long before the newest ``END`` a transaction may lack changes.
+        read: reads what was sent.
+        is_newest: whether no other transaction has ended after these.
+
+    Returns:
+        The place of a later one up to which all are complete, and what was sent since.
+    """
+    while not is_newest or (sent := read(base, None)) is None:
+        upto = len(known) - 1
+        while (piece := read(base, upto)) is None and upto > base:
+            upto = (base + upto) // 2
+        if piece is None or upto == base:
+            return NoCut(_TOO_MANY, known[base].at)
+        newest, lacking = complete_until(piece, known[: upto + 1], base, patience)
+        if newest == base:
+            return NoCut(lacking, known[base].at)
+        base = newest
+        if base == len(known) - 1 and not is_newest:
+            return NoCut("the transactions since the last cut are being counted", known[base].at)
+    return base, sent
+
+
+def _halved(
+    known: Sequence[KnownEnd], base: int, read: Read
+) -> tuple[int, Sequence[SentRecords]] | NoCut:
+    """Returns the first transaction, of the later half and so on, since which all can be read."""
+    while (sent := read(base, None)) is None:
+        if base == len(known) - 1:
+            return NoCut(_TOO_MANY)
+        base = (base + len(known)) // 2
+    return base, sent
 
 
 def complete_until(

@@ -70,6 +70,7 @@ class LogCuts:
         pending: the pending cut as it was last read.
         reached: the UUIDs and snapshots of lake tables that have reached it.
         last: the newest cut; None before the first.
+        counted: a transaction up to which a search has found all complete; None for none.
         looked: when its tables were looked at last.
         read: when the pending cut was read last, in monotonic seconds.
         why: why there is no cut, or what it waits for, in words.
@@ -82,6 +83,7 @@ class LogCuts:
         default_factory=dict[LakeName, tuple[str, int]]
     )
     last: StoredCut | None = None
+    counted: EndAt | None = None
     looked: datetime | None = None
     read: float = float("-inf")
     why: str = ""
@@ -274,8 +276,9 @@ class SourceCuts:
         marks = self._services.formats[self._source]
         after = log.last and EndAt(log.last.end_offset, log.last.end_sent_at)
         finder = self._services.log.cut_finder(log.log, marks, patience)
-        found = finder.find(tables, after, now)
+        found = finder.find(tables, after, now, log.counted)
         if isinstance(found, NoCut):
+            log.counted = found.counted or log.counted
             return found
         return PendingCut(number, log.log, found, topic_ids, now)
 

@@ -22,6 +22,7 @@ from cdc_assets.log.common_cut import (
     SentRecords,
     base_of,
     complete_until,
+    counted,
     divided,
 )
 from cdc_assets.log.marks import EndMark, LogRecord, Transaction
@@ -258,10 +259,67 @@ def test_counting_begins_after_the_last_cut_or_at_a_settled_transaction_of_a_new
         return [KnownEnd(each, EndMark(frozenset({str(each.offset)}), ())) for each in of]
 
     known = ends(*range(70, 90, 2))
-    assert base_of(known, EndAt(74, NOW + timedelta(seconds=74))) == 2
-    assert base_of(known, EndAt(75, NOW + timedelta(seconds=75))) == 2, "the record is gone"
+    assert base_of(known, EndAt(74, NOW + timedelta(seconds=74)), NOW) == 2
+    assert base_of(known, EndAt(75, NOW + timedelta(seconds=75)), NOW) == 2, "the record is gone"
+    assert base_of(known, EndAt(74, NOW + timedelta(seconds=74)), known[4].at.sent_at) == 4
     again = ends(*range(30), begin=NOW + timedelta(minutes=5))
-    assert base_of(again, EndAt(74, NOW + timedelta(seconds=74))) == 0, "the first of all"
+    assert base_of(again, EndAt(74, NOW + timedelta(seconds=74)), NOW) == 0, "the first of all"
     late = ends(*range(2, 30), begin=NOW + timedelta(minutes=5))
-    assert base_of(late, EndAt(1, NOW - timedelta(minutes=5))) == 10, "10 s after the first one"
-    assert base_of(late, None) == 10
+    assert base_of(late, EndAt(1, NOW - timedelta(minutes=5)), NOW) == 10, "10 s after the first"
+    assert base_of(late, None, NOW + timedelta(days=1)) == 10
+
+
+def piecewise(world: World, most: int):
+    """Reads what was sent between two transactions, if it is at most so many records."""
+
+    def read(base: int, upto: int | None) -> list[SentRecords] | None:
+        since = world.ends[base].at.sent_at
+        until = world.ends[upto].at.sent_at if upto is not None else NOW + timedelta(days=1)
+        found = world.seen()
+        for each in found:
+            for partition, records in each.records.items():
+                each.records[partition] = [r for r in records if since < r.timestamp <= until]
+            each.places = defaultdict(set)
+            for records in each.records.values():
+                for record in records:
+                    if record.place is not None:
+                        each.places[record.transaction.id].add(record.place)
+        return found if sum(len(r) for e in found for r in e.records.values()) <= most else None
+
+    return read
+
+
+@pytest.mark.property
+@given(worlds(), st.integers(1, 6))
+def test_of_more_records_than_can_be_read_at_once_all_are_counted(world: World, most: int) -> None:
+    known, read = world.ends[: world.ended], piecewise(world, most)
+    if any(each.lacks(known[0].ended) for each in world.seen()):
+        return
+    found = counted(known, 0, PATIENCE, read, is_newest=True)
+    if isinstance(found, NoCut):
+        return
+    base, sent = found
+    newest, _ = complete_until(sent, known, base, PATIENCE)
+    cut = divided(sent, known, newest)
+    if isinstance(cut, CommonCut):
+        require_exact(world, cut, newest)
+
+
+@pytest.mark.unit
+def test_a_lost_change_of_a_piece_allows_no_later_cut_and_counting_goes_on_after_a_piece() -> None:
+    rows = [(n, ACCOUNTS, 0) for n in range(6)]
+    world = whole_world(*rows[:2], (1, LEDGER, 1), *rows[2:])
+    found = counted(world.ends, 0, PATIENCE, piecewise(world, 2), is_newest=True)
+    assert not isinstance(found, NoCut)
+    assert (found[0], complete_until(found[1], world.ends, found[0], PATIENCE)[0]) == (3, 5)
+    part = counted(world.ends[:4], 0, PATIENCE, piecewise(world, 2), is_newest=False)
+    assert part == NoCut("the transactions since the last cut are being counted", world.ends[3].at)
+    world.arrived[LEDGER, 1] = 0
+    lost = counted(world.ends, 0, PATIENCE, piecewise(world, 2), is_newest=True)
+    assert lost == NoCut("transaction 1 lacks 1 changes in topic ledger", world.ends[0].at)
+    newest_alone = divided(piecewise(world, 9)(3, None) or [], world.ends, 5)
+    assert isinstance(newest_alone, CommonCut)
+    assert world.below(newest_alone, LEDGER) != world.expected(5, LEDGER), "that would be wrong"
+    crowded = counted(world.ends, 0, PATIENCE, piecewise(world, 0), is_newest=True)
+    assert isinstance(crowded, NoCut)
+    assert "more than 50,000 records" in crowded.reason

@@ -103,8 +103,8 @@ def test_cuts_of_shards_and_a_renamed_table_are_states_of_the_source(
         bank.wait_until_delivered()
         bank.replicate()
         cuts = lake.cuts(name)
-        assert before >= 2
-        assert len(cuts) >= before + 2
+        assert before >= 1
+        assert len(cuts) >= before + 1
         tables = [{each.table for each in cut.tables} for cut in cuts]
         assert {*SHARDS, "entries", "totals"} in tables
         assert {*SHARDS, "ledger", "totals"} in tables
@@ -188,7 +188,7 @@ def test_each_connector_of_a_source_has_cuts_of_its_own(
         logs = {f"{each}.transaction": schema for each, schema in
                 ((name, "public"), (other, "second"))}  # fmt: skip
         counts = {log: len([cut for cut in cuts if cut.log == log]) for log in logs}
-        assert min(counts.values()) >= 3, counts
+        assert min(counts.values()) >= 2, counts
         for cut in cuts:
             assert {each.schema for each in cut.tables} == {logs[cut.log]}
             assert not violations(at_cut(bank.config, name, cut)), cut
