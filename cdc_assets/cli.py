@@ -235,7 +235,7 @@ def diff(table: str) -> None:
     has now, or the last records, if no database: is configured. Exits with 1 if the table would
     stop.
     """
-    from cdc_assets.operate.schema_diff import schema_diff
+    from cdc_assets.operate.schema_drift import schema_diff
 
     found = schema_diff(_config(), table)
     for line in found.lines:

@@ -2,6 +2,8 @@
 
 The newest are those of the database's catalog if ``database:`` is configured; otherwise those of
 the last records that contain a schema. The next records will change whatever differs.
+
+Compares one table's columns with the source's newest ones, for ``cdc-assets schema diff``.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
+from cdc_assets.config import ReplicationConfig
 from cdc_assets.databases.catalog import ColumnFacts, numbered, told, with_number
 from cdc_assets.errors import CdcError
 from cdc_assets.formats.layout import Layout
+from cdc_assets.operate.discovery import find_table
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.evolution import plan_evolution
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from cdc_assets.formats.histories import Histories
     from cdc_assets.lake import TableState
     from cdc_assets.schema.history import Retyped, StatementHistory
+
 
 BY_CATALOG: Final = "the database's catalog"
 BY_RECORDS: Final = "the newest records"
@@ -375,3 +380,29 @@ def _with_dropped(table: TableSchema, seen: TableSchema, plan: EvolutionPlan, by
     there = {home.name for c in seen.columns if (home := home_of(after, c, seen.names))}
     gone = tuple(n for n in after.expected if n not in there)
     return Drift(plan, gone, by=by)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaDiff:
+    """The lines to print; ``stops``: whether the table would stop, or nothing can be known."""
+
+    lines: tuple[str, ...]
+    stops: bool
+
+
+def schema_diff(config: ReplicationConfig, table: str) -> SchemaDiff:
+    """Compares a table's columns; changes nothing.
+
+    Raises:
+        TerminalError: if no table has that name, or several do.
+        CdcError: if the lake, Kafka or a registry does not answer.
+    """
+    services = Services(config)
+    entry = find_table(config, services.registry.load(), table)
+    state = services.lake.state(entry.target, entry.shard_value)
+    if state is None:
+        return SchemaDiff((f"{entry.table}: not in the lake yet",), stops=False)
+    found = newest_drift(services, entry, state)
+    head = f"{entry.table} → {entry.target}, against {found.by or 'nothing that tells columns'}:"
+    lines = tuple(f"  {line}" for line in found.lines())
+    return SchemaDiff((head, *(lines or ("  in sync",))), found.stops or bool(found.untold))

@@ -1,17 +1,23 @@
-"""Creates the scheduler of a run's tables; decides when the run hands over to another run."""
+"""Creates the scheduler of a run's tables; decides when the run hands over to another run.
+
+Looks up the ends of topics repeatedly, in few requests.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import dagster as dg
 
+from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.log.deliveries import Deliveries
-from cdc_assets.log.ends import TopicEnds
 from cdc_assets.log.hours import HourWindow
+from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.orchestration.keys import (
     TAG_HAND_OVER,
@@ -26,6 +32,7 @@ from cdc_assets.orchestration.scheduler import StayConditions, TableScheduler, W
 
 if TYPE_CHECKING:
     from cdc_assets.orchestration.resources import ReplicationSpark
+
 
 LINGER: Final = timedelta(seconds=5)
 """How long a run stays after its hour, for records of that hour that are still on their way."""
@@ -106,3 +113,35 @@ def _share(run: dg.DagsterRun, other: dg.DagsterRun) -> bool:
     assets = frozenset(run.asset_selection or ()), frozenset(other.asset_selection or ())
     tables = names_in(run), names_in(other)
     return not (assets[0].isdisjoint(assets[1]) and tables[0].isdisjoint(tables[1]))
+
+
+PARTITIONS_SECONDS: Final = 30.0
+"""Seconds for which topics' partitions count as known: asking for them lists the whole cluster."""
+
+
+class TopicEnds:
+    """A reader of topics' ends: one request for all, with partitions looked up only now and then.
+
+    Args:
+        log: Kafka.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, log: KafkaLog, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log = log
+        self._clock = clock
+        self._partitions: dict[str, Sequence[int]] = {}
+        self._known_at = 0.0
+        self._asked: frozenset[str] = frozenset()
+
+    def __call__(self, topics: Iterable[str]) -> dict[str, OffsetVector]:
+        """Returns the read-committed end of each topic that exists.
+
+        Raises:
+            UnreachableError: if Kafka does not answer.
+        """
+        wanted, now = frozenset(topics), self._clock()
+        if not wanted <= self._asked or now - self._known_at > PARTITIONS_SECONDS:
+            self._partitions = dict(self._log.partitions(wanted))
+            self._asked, self._known_at = wanted, now
+        return self._log.ends({t: p for t, p in self._partitions.items() if t in wanted})

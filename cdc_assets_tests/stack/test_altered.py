@@ -8,7 +8,7 @@ import pytest
 from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.operate.schema_diff import schema_diff
+from cdc_assets.operate.schema_drift import schema_diff
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.pipeline import Session
 from cdc_assets_tests.stack.merging import Merging

@@ -8,9 +8,9 @@ from cdc_assets_devstack.stack import LocalStack
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import SilentChangeError
 from cdc_assets.lake.at_source import AtSource
-from cdc_assets.operate.comparing_turns import in_doubt
 from cdc_assets.operate.services import Services
 from cdc_assets.operations.accept_restart.desk import RestartDesk
+from cdc_assets.orchestration.verify_schedules import in_doubt
 from cdc_assets.schema.silent import SilentChange, SilentKind
 from cdc_assets_tests.operated import session_of
 from cdc_assets_tests.pipeline import Session

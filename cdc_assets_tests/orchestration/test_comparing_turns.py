@@ -9,7 +9,7 @@ import pytest
 
 from cdc_assets.changes.cron import Cron
 from cdc_assets.changes.names import LakeName, TableName
-from cdc_assets.operate.comparing_turns import whose_turn
+from cdc_assets.orchestration.verify_schedules import whose_turn
 from cdc_assets.registry import TableEntry
 
 pytestmark = pytest.mark.unit
