@@ -41,7 +41,7 @@ GOOD_FOR_SECONDS: Final = 15.0
     show_default=True,
     type=click.FloatRange(min=1, max=3600),
     metavar="SECONDS",
-    help="Look again after so long at the soonest, however often somebody asks.",
+    help="Minimum seconds between two surveys, however often clients scrape.",
 )
 def metrics(listen: str, every: float, *, once: bool) -> None:
     """Serves or prints numbers of all tables and sources for Prometheus.
