@@ -185,7 +185,7 @@ def status(*, as_json: bool) -> None:
 
         render_status(found)
     for problem in found.problems:
-        click.echo(f"error: {problem}", err=True)
+        click.echo(f"error: {explained(problem)}", err=True)
     if found.failing or found.problems:
         sys.exit(FAILED)
 
