@@ -93,6 +93,13 @@ ERRORS: Final = (
         ("cannot read the metadata of ",),
     ),
     ErrorEntry(
+        "catalog-missing", "The file of a catalog in SQLite does not exist, and neither does its "
+        "folder.",
+        "Correct `lake.catalog.uri`, or create the folder. `cdc-assets stack up` creates that of "
+        "the local stack.",
+        ("the catalog's file does not exist, nor the folder for it",),
+    ),
+    ErrorEntry(
         "metadata-gone", "The catalog names a metadata file that does not exist.",
         "Restore the table's folder. To begin again, drop the table from the catalog: the next run "
         "creates it from its topic.",

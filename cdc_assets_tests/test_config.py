@@ -262,7 +262,7 @@ def test_a_file_that_does_not_exist_is_named(tmp_path):
             "tables.public.o",
             "mask it instead",
         ),
-        ("sources/shop/unbounded_numeric", "double", "unbounded_numeric", "is no decimal"),
+        ("sources/shop/unbounded_numeric", "double", "unbounded_numeric", "is not a decimal"),
         ("sources/shop/unbounded_numeric", "decimal(99,1)", "unbounded_numeric", "precision is"),
         ("sources/sh-op", SHOP, "sources", "letters, digits"),
         ("sources/shop", None, "sources.shop", "must be a mapping"),

@@ -69,6 +69,6 @@ class SourceAssessConfig(Strict):
     def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             if name not in FINDINGS:
-                what = f"{name!r} is no finding of assess"
+                what = f"{name!r} is not a finding of assess"
                 raise refuse(what, did_you_mean(name, FINDINGS))
         return names

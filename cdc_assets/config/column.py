@@ -55,7 +55,7 @@ class ColumnOverrides(Strict):
             what = "a salt is that of a mask, and the column is not masked"
             raise refuse(what, "write {mask: sha256, salt: {env: NAME}}")
         if self.mask is not None and self.existing is not None:
-            what = "of a masked column the configuration is not to hold a value (existing)"
+            what = "`existing` is not allowed on a masked column"
             raise refuse(what, "write existing: null, or leave it out")
         return self
 

@@ -77,7 +77,7 @@ class ConnectorConfig(Strict):
         try:
             ZoneInfo(zone)
         except (ValueError, OSError, LookupError) as error:
-            what = f"{zone!r} is no time zone"
+            what = f"{zone!r} is not a time zone"
             raise refuse(what, "write 'UTC', 'Europe/Zurich' or '+08:00', for example") from error
         return zone
 

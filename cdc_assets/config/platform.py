@@ -92,7 +92,7 @@ class LakeConfig(Strict):
     def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             if name not in READERS:
-                what = f"{name!r} is no reader that is known"
+                what = f"{name!r} is not a known reader"
                 raise refuse(what, did_you_mean(name, READERS))
         return names
 

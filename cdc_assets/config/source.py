@@ -240,7 +240,7 @@ class SourceConfig(Strict):
     @classmethod
     def _is_decimal(cls, text: str | None) -> str | None:
         if text is not None and not isinstance(column_type(text), Decimal):
-            what = f"{text!r} is no decimal"
+            what = f"{text!r} is not a decimal"
             raise refuse(what, "write decimal(38,10), or leave it out")
         return text
 

@@ -67,7 +67,7 @@ class VerifyConfig(Strict):
         try:
             Cron.parse(text)
         except ValueError as error:
-            what = f"{text!r} is no cron expression: {error}"
+            what = f"{text!r} is not a cron expression: {error}"
             raise refuse(what, "write '*/30 * * * *', '0 1-5 * * *', or off") from error
         return text
 

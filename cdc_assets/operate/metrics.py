@@ -87,6 +87,6 @@ def _serving(host: str, port: int, registry: CollectorRegistry) -> WSGIServer:
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65_535:
-        what = f"{text!r} is no address"
+        what = f"{text!r} is not an address"
         raise ConfigError(what, remedy="--listen 127.0.0.1:9464, for example")
     return host.strip("[]"), int(port)

@@ -226,7 +226,7 @@ class RebuildTable(Operation[RebuildOptions, RebuildPlan]):
     def check(self, options: RebuildOptions) -> None:
         """Refuses a signal without a snapshot to ask for."""
         if options.via == "signal" and not options.from_snapshot:
-            what = "a signal asks for a snapshot, and none is wanted"
+            what = "a signal requests a snapshot, and --from-snapshot is missing"
             raise ConfigError(what, where=f"table={options.table}", remedy="add --from-snapshot")
 
     def plan(self, session: TableSession, options: RebuildOptions) -> RebuildPlan:
