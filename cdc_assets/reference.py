@@ -277,7 +277,7 @@ ERRORS: Final = (
         "would show repeats.",
         "Name key columns under `tables.<schema.table>.primary_key`, or use a source with "
         "positions.",
-        ("the table has no primary key, and its events no position to tell repeats by",),
+        ("the table has no primary key, and its events have no position that shows repeats",),
     ),
     ErrorEntry(
         "renumbered-transaction", "A redelivery renumbered the events of a transaction, so repeats "
