@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from pydantic import BaseModel
 
@@ -14,12 +17,17 @@ from cdc_assets.config.strict import Strict
 from cdc_assets_tests.pages import cli_page, configuration_page
 from cdc_assets_tests.pages.generated import FOLDER, PAGES
 
-pytestmark = pytest.mark.unit
 MOST_WORDS = 25
 """Words of a description of a key."""
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(each, marks=pytest.mark.slow if each == "cli.md" else pytest.mark.unit)
+        for each in PAGES
+    ],
+)
 def test_the_page_is_that_of_the_code(name: str) -> None:
     command = "python -m cdc_assets_tests.pages"
     assert (FOLDER / name).read_text() == PAGES[name](), command
@@ -35,6 +43,7 @@ def models() -> dict[str, type[BaseModel]]:
     return found
 
 
+@pytest.mark.unit
 def test_each_part_of_the_configuration_is_on_the_page() -> None:
     schema = ReplicationConfig.model_json_schema()
     parts = {"ReplicationConfig", *schema["$defs"]} & models().keys()
@@ -52,6 +61,7 @@ def described() -> list[Any]:
     ]  # fmt: skip
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("description", described())
 def test_each_key_is_described_in_few_words(description: str) -> None:
     assert description
@@ -59,6 +69,7 @@ def test_each_key_is_described_in_few_words(description: str) -> None:
     assert len(own.split()) <= MOST_WORDS + 3, own
 
 
+@pytest.mark.slow
 def test_each_command_has_an_example_that_is_parsed() -> None:
     found = cli_page.commands()
     assert found.keys() == cli_page.EXAMPLES.keys()
@@ -67,6 +78,32 @@ def test_each_command_has_an_example_that_is_parsed() -> None:
         command.make_context(name, line)
 
 
+def shown_commands() -> Iterator[tuple[str, str]]:
+    """Each command in a code block of a page, with the page's name."""
+    for page in (FOLDER.parent).glob("**/*.md"):
+        for block in re.findall(r"```(?:sh|bash)\n(.*?)```", page.read_text(), re.DOTALL):
+            for line in block.splitlines():
+                for part in re.split(r"&&|\|(?= )|> |;", re.sub(r" #.*", "", line)):
+                    if found := re.match(r" *cdc-assets ([^(]+)$", part):
+                        yield page.name, found[1].strip()
+
+
+@pytest.mark.slow
+def test_the_commands_of_all_pages_are_parsed() -> None:
+    known, count = cli_page.commands(), 0
+    for page, line in shown_commands():
+        words = shlex.split(line)
+        name = next((" ".join(words[:n]) for n in (2, 1) if " ".join(words[:n]) in known), None)
+        assert name is not None, (page, line)
+        try:
+            known[name].make_context(name, words[len(name.split()) :])
+        except click.UsageError as error:
+            raise AssertionError(f"{page}: {line}: {error.format_message()}") from None
+        count += 1
+    assert count > 100
+
+
+@pytest.mark.unit
 def test_each_entry_of_the_page_of_errors_has_an_anchor() -> None:
     text = Path(FOLDER / "errors.md").read_text()
     anchors = re.findall(r'<a id="([^"]+)">', text)
