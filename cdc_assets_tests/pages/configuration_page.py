@@ -57,8 +57,8 @@ or `--config FILE`. Relative paths are relative to the file. An unknown or repea
 that names line, key and the nearest key. A *secret* is `{env: NAME}` or `{file: /PATH}`. A key with
 a section of its own is not in the table above the section.
 """
-SOURCE: Final = "sources.<name>"
-TABLE: Final = "tables.<schema.table>"
+SOURCE: Final = "sources.NAME"
+TABLE: Final = "tables.SCHEMA.TABLE"
 
 
 @dataclass(frozen=True)
@@ -115,14 +115,14 @@ SECTIONS: Final = (
     Section("merge_into", {"": MergeIntoConfig},
             f"Of a source: a list of rules. See [Merge sharded "
             f"tables]({HOW}/tables/merge-sharded-tables.md)."),
-    Section(TABLE, {"": TableOverrides, "columns.<column>.": ColumnOverrides},
+    Section(TABLE, {"": TableOverrides, "columns.COLUMN.": ColumnOverrides},
             "Of a source. An entry makes its topic a table, whatever the topic holds. A pattern "
             "(`shop.order_*`: `*` is any text, `?` one character) applies to all tables that match "
             "and makes none. A table gets the settings of all patterns, key by key, and those of "
             "its own name over them. Two patterns that differ in a key stop the table, unless its "
             "own name has the key. Types: `boolean`, `int`, `bigint`, `float`, `double`, "
             "`decimal(p,s)`, `string`, `binary`, `date`, `timestamp` (without zone), `timestamptz`, "
-            "and lists such as `text[]`. `type`, `rename`, `existing` and `large_values` may be "
+            "and lists such as `text[]`. A type alone may stand for the mapping: `total: decimal(10,2)`. `type`, `rename`, `existing` and `large_values` may be "
             "combined. Without schemas in the events, types are fixed at creation."),
     Section("layout", {"": LayoutConfig},
             f"Of a table: see [Lay out files]({HOW}/tables/lay-out-files.md)."),
