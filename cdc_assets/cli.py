@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from cdc_assets.errors import CdcError, ConfigError, frames_of, message_of
+from cdc_assets.errors import CdcError, ConfigError, frames_of
 from cdc_assets.local_stack import DEVSTACK, require
+from cdc_assets.reference import explained
 
 if TYPE_CHECKING:
     from cdc_assets.config import ReplicationConfig
@@ -30,18 +31,24 @@ FAILED: Final = 1
 USAGE: Final = 2
 
 MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
-    "assess": ("cdc_assets.assessing", "Whether tables can be replicated exactly: YES, NO."),
+    "assess": (
+        "cdc_assets.assessing",
+        "Say whether tables can be replicated exactly: YES, PARTIAL, NO.",
+    ),
     "consistent": (
         "cdc_assets.operate.consistent_command",
-        "All tables of a source as of one commit: list, sql.",
+        "Read all tables of a source as of one commit: list, sql.",
     ),
     "jars": (
         "cdc_assets.operate.jars_command",
-        "The jars and settings that a Spark server of your own needs.",
+        "Print the jars and settings that a Spark server needs.",
     ),
-    "init": ("cdc_assets.operate.init", "Write a commented replication.yaml from what is found."),
+    "init": (
+        "cdc_assets.operate.init",
+        "Write a commented replication.yaml from the topics and databases found.",
+    ),
     "stack": ("cdc_assets_devstack.cli", "The local stack: up, down, status."),
-    "metrics": ("cdc_assets.operate.metrics", "Numbers in OpenMetrics' form, served or printed."),
+    "metrics": ("cdc_assets.operate.metrics", "Serve or print metrics for Prometheus."),
     "demo": ("cdc_assets_devstack.demo", "A shop database under load, replicated live."),
 }
 
@@ -65,7 +72,7 @@ OPERATIONS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "history": (
         "cdc_assets.operations.rewind.operation.HISTORY",
-        "List a table's publishes, and which of them it can be rewound to.",
+        "List a table's commits, and which of them it can be rewound to.",
     ),
     "maintain": (
         "cdc_assets.operations.maintain.MAINTAIN",
@@ -81,7 +88,7 @@ OPERATIONS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "reset": (
         "cdc_assets.operations.drop.operation.RESET",
-        "Forget what the lake has of tables, and begin again.",
+        "Remove tables from the lake, and merge their logs again.",
     ),
     "resume": (
         "cdc_assets.operations.steering.RESUME",
@@ -93,11 +100,11 @@ OPERATIONS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "rewind": (
         "cdc_assets.operations.rewind.operation.REWIND",
-        "Rewind a table to an earlier publish, and resume from there.",
+        "Rewind a table to an earlier commit, and resume from there.",
     ),
     "verify": (
         "cdc_assets.operations.verify.VERIFY",
-        "Whether lake tables equal their sources.",
+        "Compare lake tables with their sources.",
     ),
 }
 
@@ -178,7 +185,7 @@ def status(*, as_json: bool) -> None:
 
         render_status(found)
     for problem in found.problems:
-        click.echo(f"error: {problem}", err=True)
+        click.echo(f"error: {explained(problem)}", err=True)
     if found.failing or found.problems:
         sys.exit(FAILED)
 
@@ -193,7 +200,7 @@ def replicate(source: str | None, table: str | None, *, until_caught_up: bool) -
     """Merge due tables, with the same assets as Dagster's daemon, without the daemon.
 
     Runs appear in the Dagster instance of $DAGSTER_HOME, if that is set. A table that failed
-    before is tried at once.
+    before is retried immediately.
     """
     from cdc_assets.orchestration.replicate_command import Selection, run_replicate
 
@@ -215,7 +222,7 @@ def replay(table: str, first: str, last: str) -> None:
 @cli.command()
 @click.option("--table", help="Only this table: [source.][schema.]table.")
 def plan(table: str | None) -> None:
-    """Print what the next batch of each table would do, and do nothing."""
+    """Print the plan of each table's next batch, and change nothing."""
     from cdc_assets.orchestration.plan_command import run_plan
 
     _exit(run_plan(_config(), table))
@@ -223,7 +230,7 @@ def plan(table: str | None) -> None:
 
 @cli.group()
 def schema() -> None:
-    """Columns: how the lake's differ from the source's."""
+    """Compare the lake's columns with the source's."""
 
 
 @schema.command("diff")
@@ -298,7 +305,7 @@ def config_schema() -> None:
 
 @config_group.command("check")
 def config_check() -> None:
-    """Read the configuration and say what is wrong in it; asks nobody."""
+    """Read the configuration and print its errors. Connects to nothing."""
     config = _config()
     sources = ", ".join(config.sources) or "none"
     click.echo(f"{config.path}: correct; sources: {sources}")
@@ -324,13 +331,13 @@ def main() -> NoReturn:
     try:
         cli.main(prog_name="cdc-assets", standalone_mode=True)
     except ConfigError as error:
-        _end(str(error), USAGE)
+        _end(explained(error), USAGE)
     except CdcError as error:
-        _end(str(error), FAILED)
+        _end(explained(error), FAILED)
     except OSError as error:
         _end(_of_system(error), FAILED)
     except Exception as error:
-        _end(f"{message_of(error)}; the lines of code:\n{frames_of(error)}", FAILED)
+        _end(f"{explained(error)}; the lines of code:\n{frames_of(error)}", FAILED)
     sys.exit(0)
 
 

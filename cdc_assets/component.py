@@ -10,7 +10,7 @@ all but one need a name: see `ReplicationConfig.name`.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 import dagster as dg
 from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
@@ -25,9 +25,8 @@ from cdc_assets.config.starter import Starter
 from cdc_assets.orchestration import mounted_definitions
 from cdc_assets.orchestration.keys import REPLICATED
 from cdc_assets.orchestration.translator import TableProps, Translator
+from cdc_assets.reference import page
 from cdc_assets.registry import Registry, RegistryFile
-
-_PAGE: Final = "https://github.com/cdc-assets/cdc-assets/blob/main/docs/dagster-project.md"
 
 Sensors = Literal["running", "stopped"]
 
@@ -171,7 +170,7 @@ class Replication(dg.Component, dg.Resolvable):
             description="Tables of operational databases, kept equal in Apache Iceberg.",
             owners=["team:cdc_assets"],
             tags=["cdc", "debezium", "iceberg", "kafka", "spark"],
-            metadata={"documentation": _PAGE},
+            metadata={"documentation": page("how-to/run/use-in-a-dagster-project.md")},
         )
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:

@@ -262,7 +262,7 @@ def test_a_file_that_does_not_exist_is_named(tmp_path):
             "tables.public.o",
             "mask it instead",
         ),
-        ("sources/shop/unbounded_numeric", "double", "unbounded_numeric", "is no decimal"),
+        ("sources/shop/unbounded_numeric", "double", "unbounded_numeric", "is not a decimal"),
         ("sources/shop/unbounded_numeric", "decimal(99,1)", "unbounded_numeric", "precision is"),
         ("sources/sh-op", SHOP, "sources", "letters, digits"),
         ("sources/shop", None, "sources.shop", "must be a mapping"),
@@ -846,6 +846,7 @@ def test_the_schema_of_the_configuration_accepts_what_is_shown_and_describes_fie
         parse_config(yaml.safe_dump(document))
         assert not [*Draft202012Validator(schema).iter_errors(document)], document
     shown = schema["$defs"]["ResnapshotConfig"]["properties"]
-    assert shown["parallel"]["description"].startswith("number of statements that read at once; a")
+    about = shown["parallel"]["description"]
+    assert about.startswith("number of statements that read at once; with")
     done = run_command(CHECKOUT, "config", "check")
     assert done.stdout == f"{CHECKOUT / 'replication.yaml'}: correct; sources: shop\n"

@@ -1,4 +1,4 @@
-"""The configuration file as one strict, frozen tree, see docs/configuration.md."""
+"""The configuration file as one strict, frozen tree, see docs/reference/configuration.md."""
 
 from cdc_assets.config.batch import BatchConfig, SloConfig
 from cdc_assets.config.connector import ConnectorConfig

@@ -46,8 +46,9 @@ class AssessConfig(Strict):
     """Settings for the sensor `assess`, which looks at all parts, and for the command.
 
     Attributes:
-        every_minutes: interval between looks; each part is asked once for all tables.
-        rows: number of a table's rows that the command searches for values that cannot arrive.
+        every_minutes: minutes between two looks of the sensor. Each part is asked once for all
+            tables.
+        rows: maximum number of a table's rows that are searched for values that cannot arrive.
     """
 
     every_minutes: float = Field(default=15, ge=1)
@@ -55,7 +56,11 @@ class AssessConfig(Strict):
 
 
 class SourceAssessConfig(Strict):
-    """The accepted findings of a source: findings of these names count for nothing."""
+    """The accepted findings of a source: findings of these names count for nothing.
+
+    Attributes:
+        accept: names of accepted findings. They do not count, and stop no first batch.
+    """
 
     accept: Names = ()
 
@@ -64,6 +69,6 @@ class SourceAssessConfig(Strict):
     def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             if name not in FINDINGS:
-                what = f"{name!r} is no finding of assess"
+                what = f"{name!r} is not a finding of assess"
                 raise refuse(what, did_you_mean(name, FINDINGS))
         return names

@@ -18,8 +18,14 @@ _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 class BatchConfig(Strict):
     """Bounds the size of a batch, and the time for which a run takes further batches.
 
-    ``statement_seconds`` and ``table_seconds`` end a hanging step of a batch, and a table's hanging
-    turn in a run. A record of more than ``max_record_bytes`` (key and value) is refused unread.
+    Attributes:
+        max_records: maximum number of offsets in a batch. A larger transaction is still one batch.
+        max_record_bytes: maximum bytes of a record's key and value, decompressed. Larger records
+            are refused before parsing.
+        drain_seconds: seconds for which one run takes further batches of a table.
+        statement_seconds: maximum seconds of one step of a batch. A longer step is ended, and
+            nothing of its batch is published.
+        table_seconds: maximum seconds of a table's turn in a run; ended likewise.
     """
 
     max_records: int = Field(default=1_000_000, ge=1)
@@ -32,8 +38,11 @@ class BatchConfig(Strict):
 class TransactionsConfig(Strict):
     """The longest time for which a transaction may lack its end, and the reaction to it.
 
-    ``then: stop``: the table stops, whole transactions only. ``publish``: the available part of the
-    transaction is published, so that readers may see a part of it.
+    Attributes:
+        wait_minutes: maximum minutes to wait for a transaction's end, from the last record of the
+            transaction. Allow the time that the largest transaction takes to arrive.
+        then: reaction after that. ``stop``: the table fails, and continues when the end comes.
+            ``publish``: the available part is published.
     """
 
     wait_minutes: float = Field(default=15, gt=0, le=7 * 24 * 60)
@@ -44,10 +53,10 @@ class ConsistentConfig(Strict):
     """Cuts: states of all tables of a source as of one of its commits.
 
     Attributes:
-        every: the shortest time between two cuts: ``30s``, ``1m``, ``2h``, ``1d``.
-        keep: how long a cut can be read.
-        without_stopped: whether a cut leaves out tables that are paused or fail; otherwise it waits
-            for them.
+        every: minimum time between two cuts, such as ``30s``, ``1m``, ``2h`` or ``1d``.
+        keep: time for which a cut can be read.
+        without_stopped: whether a cut leaves out tables that are paused or fail. Otherwise the cut
+            waits for them.
     """
 
     every: str = "1m"
@@ -82,7 +91,10 @@ def _duration(text: str) -> timedelta:
 class QuarantineConfig(Strict):
     """The largest part of one table in quarantine before the table stops anyway.
 
-    ``max_bytes`` counts keys and values.
+    Attributes:
+        max_records: maximum number of records of one table in quarantine. Above it the table stops.
+        max_bytes: maximum bytes of their keys and values. Above it the table stops, and nothing
+            more is set aside.
     """
 
     max_records: int = Field(default=1000, gt=0)
@@ -90,7 +102,13 @@ class QuarantineConfig(Strict):
 
 
 class SloConfig(Strict):
-    """``percent`` % of changes visible within ``within_minutes``, over ``over_hours``."""
+    """``percent`` % of changes visible within ``within_minutes``, over ``over_hours``.
+
+    Attributes:
+        percent: percentage of changes that must become visible in time.
+        within_minutes: minutes from commit to visible that are promised.
+        over_hours: hours over which the percentage is computed.
+    """
 
     percent: float = Field(default=95, gt=0, le=100)
     within_minutes: float = Field(default=5, gt=0, le=7 * 24 * 60)

@@ -17,15 +17,13 @@ class ColumnOverrides(Strict):
     """The configuration of one column.
 
     Attributes:
-        type: the type that it is stored as.
-        exclude: whether the lake does not get it.
-        mask: the digest of its values that the lake gets instead of them.
-        salt: the secret that digests are made with, so that nobody else can make them of guesses.
-        rename: its name in the lake.
-        existing: its value in rows older than the column, if neither the database nor the records
-            show it; null for no value.
-        large_values: whether it is accepted that the connector sends NULL for large values that
-            an update leaves alone.
+        type: stored type of the column.
+        exclude: whether the lake leaves the column out.
+        mask: digest that the lake stores in place of the values.
+        salt: secret key of the digest (HMAC), at least 16 characters.
+        rename: name of the column in the lake.
+        existing: value, as text, of the column in rows older than the column; null for no value.
+        large_values: ``accept``: accept NULL where the connector loses an unchanged large value.
     """
 
     type: str | None = None
@@ -57,7 +55,7 @@ class ColumnOverrides(Strict):
             what = "a salt is that of a mask, and the column is not masked"
             raise refuse(what, "write {mask: sha256, salt: {env: NAME}}")
         if self.mask is not None and self.existing is not None:
-            what = "of a masked column the configuration is not to hold a value (existing)"
+            what = "`existing` is not allowed on a masked column"
             raise refuse(what, "write existing: null, or leave it out")
         return self
 

@@ -25,16 +25,25 @@ _OFFSET = re.compile(r"[+-](0[0-9]|1[0-4]):[0-5][0-9]")
 class ConnectorConfig(Strict):
     """The connector's settings for values; the defaults are Debezium's own.
 
-    Except for ``include_unknown_datatypes``, the modes are needed only if events carry no schema
-    of their own. The default of ``time_precision_mode`` depends on the kind of database.
-    ``time_zone`` is the zone of timestamps written as text without one (Canal, TiCDC, GoldenGate),
-    or the one that Maxwell runs in: an IANA name, or ``+hh:mm``. ``record_type: full`` means that
-    every update contains the whole row, for formats whose records do not show it.
-    ``replacement_characters: keep`` means that U+FFFD in the rows of Canal's formats is data, not
-    the rest of a character that could not be read. ``flattened`` means that each record is a row,
-    whatever it contains; ``added_fields_prefix`` is the
-    ``add.fields.prefix`` of the flattening transformation: without a prefix, added fields could not
-    be distinguished from columns.
+    Attributes:
+        decimal_handling_mode: the connector's ``decimal.handling.mode``.
+        time_precision_mode: the connector's ``time.precision.mode``. Default: ``adaptive``; with
+            MySQL and MariaDB ``adaptive_time_microseconds``.
+        bigint_unsigned_handling_mode: the connector's ``bigint.unsigned.handling.mode``.
+        binary_handling_mode: the connector's ``binary.handling.mode``.
+        interval_handling_mode: the connector's ``interval.handling.mode``.
+        include_unknown_datatypes: PostgreSQL: the connector's ``include.unknown.datatypes``. Set it
+            with schemas, too, for columns of type ``name``.
+        unavailable_value_placeholder: the connector's ``unavailable.value.placeholder``. Set it
+            with schemas, too.
+        flattened: ``true``: each JSON object in the topics is a row. Needed only for flattened
+            records without ``__op`` and ``__deleted``.
+        added_fields_prefix: ``add.fields.prefix`` of the flattening transformation.
+        record_type: ``full``: every update holds the whole row. Needed only for YugabyteDB's
+            records without cells.
+        replacement_characters: ``keep``: the character U+FFFD in rows of Canal's formats is data.
+        time_zone: zone of timestamps written as text without a zone (Canal, TiCDC, GoldenGate,
+            Maxwell): an IANA name or ``+hh:mm``.
     """
 
     decimal_handling_mode: Literal["precise", "string", "double"] = "precise"
@@ -68,7 +77,7 @@ class ConnectorConfig(Strict):
         try:
             ZoneInfo(zone)
         except (ValueError, OSError, LookupError) as error:
-            what = f"{zone!r} is no time zone"
+            what = f"{zone!r} is not a time zone"
             raise refuse(what, "write 'UTC', 'Europe/Zurich' or '+08:00', for example") from error
         return zone
 

@@ -30,8 +30,12 @@ DatabaseKind = Annotated[
 class DatabaseConfig(Strict):
     """The source database, for schemas, assessment, snapshots and verification.
 
-    ``mysql`` and ``mariadb`` are read alike. ``publication`` is the PostgreSQL connector's
-    ``publication.name``; it is only needed if the database has several that differ.
+    Attributes:
+        kind: kind of database. ``mysql`` and ``mariadb`` are read alike.
+        dsn: secret with the database's URL: ``postgresql://user:password@host:5432/database``, or
+            the same with ``mysql://``.
+        publication: PostgreSQL: the connector's ``publication.name``. Needed only if a table is in
+            several publications that differ.
     """
 
     kind: DatabaseKind
@@ -49,8 +53,10 @@ class DatabaseConfig(Strict):
 class ConnectConfig(Strict):
     """Kafka Connect's REST interface, asked for the connector's state when a table waits for it.
 
-    ``connector`` names it; without a name, the connectors whose ``topic.prefix`` begins the table's
-    topic are asked.
+    Attributes:
+        url: address of Kafka Connect's REST interface. Default: the local stack's, if it runs.
+        connector: name of the connector. Default: the connectors whose ``topic.prefix`` begins the
+            table's topic.
     """
 
     url: SecretUrl

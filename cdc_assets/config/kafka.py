@@ -40,7 +40,13 @@ _OURS = frozenset({
 
 
 class KafkaConfig(Strict):
-    """Brokers and client properties (librdkafka's names; secrets as `Secret`)."""
+    """Brokers and client properties (librdkafka's names; secrets as `Secret`).
+
+    Attributes:
+        bootstrap_servers: addresses of brokers, separated by commas.
+        properties: client properties by librdkafka's names. Security properties are translated for
+            Spark's reader, or refused. Properties that cdc_assets sets itself are refused.
+    """
 
     bootstrap_servers: str = Field(min_length=1)
     properties: Properties = Field(default_factory=dict)

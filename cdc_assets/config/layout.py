@@ -34,15 +34,18 @@ class LayoutConfig(Strict):
     """The layout of a table's files.
 
     Attributes:
-        partition_by: columns, and Iceberg's transforms of columns; None to leave the table's own
-            alone, empty for none.
-        sort_by: the same for the order of rows within files, with directions.
-        properties: further table properties, by Iceberg's names.
-        format_version: of Iceberg; None for ``lake.format_version``.
-        delete_mode: whether rows are marked as deleted, or files copied without them; None for that
-            of ``lake.readers``.
-        target_file_bytes: the size that compaction combines files to.
-        compression: of Parquet files.
+        partition_by: columns, or Iceberg's transforms of columns such as ``day(c)`` and
+            ``bucket(16, c)``. ``[]``: no partitions. Unset: the table's own stay.
+        sort_by: the same terms, with ``asc`` or ``desc`` and ``nulls first`` or ``nulls last``.
+            ``[]``: no order.
+        properties: further table properties by Iceberg's names, as text.
+        format_version: format version of the table. Version 2 is upgraded to 3; a downgrade is
+            refused. Default: ``lake.format_version``.
+        delete_mode: ``merge-on-read`` marks rows as deleted. ``copy-on-write`` copies files without
+            them. Default: the mode of ``lake.readers``, else the table's own.
+        target_file_bytes: size, in bytes, of the files that compaction makes. Default: Iceberg's
+            (512 MB).
+        compression: compression of Parquet files. Default: Iceberg's (``zstd``).
     """
 
     partition_by: _Terms | None = None

@@ -21,21 +21,22 @@ class MaintenanceConfig(Strict):
     """Configures the maintenance of a lake table, its side tables and its shadow table.
 
     Attributes:
-        enabled: whether maintenance runs automatically; ``cdc-assets maintain`` works anyway.
-        every_minutes: the shortest interval between two maintenance runs of a table.
-        tiny_files: number of files below `changes.upkeep.TINY` in one partition from which on they
-            are compacted.
-        small_files: the same of larger files that are small all the same.
-        marked_percent: data files with a larger share of deleted rows are rewritten, once that
-            share holds for the table as a whole.
-        keep_minutes: how long a snapshot stays readable after readers could last begin with it.
-        keep_snapshots: number of publishes that are kept, however old they are.
-        expired_at_once: snapshots are expired once this many can be, or after a day.
-        manifests: above this number, manifests are rewritten.
-        remembered_deletes: number of rows of the side table from which on remembered deletes that
-            nothing in the log can undo any more are forgotten.
-        orphan_days: the age at which files that no snapshot has ever named are removed; once a
-            day.
+        enabled: whether maintenance runs automatically. ``cdc-assets maintain`` always works.
+        every_minutes: minimum minutes between two maintenance runs of a table.
+        tiny_files: number of files below 8 MB in one partition at which a batch combines them.
+        small_files: number of larger files, up to three quarters of the target size, at which a
+            maintenance run combines them.
+        marked_percent: percentage of deleted rows above which data files are rewritten, once the
+            table as a whole is above it.
+        keep_minutes: minutes that a replaced snapshot stays readable.
+        keep_snapshots: minimum number of commits that are kept, at any age.
+        expired_at_once: number of removable snapshots at which snapshots are expired. After a day
+            they are expired anyway.
+        manifests: number of manifests above which they are rewritten.
+        remembered_deletes: number of delete markers at which those that nothing in the log can undo
+            are removed.
+        orphan_days: minimum age in days of a removed file that no snapshot names, checked once a
+            day. Must exceed the duration of any batch.
     """
 
     enabled: bool = True

@@ -35,11 +35,26 @@ _SOURCE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 class ReplicationConfig(Strict):
     """The contents of the file, with defaults filled in and paths made absolute.
 
-    ``home`` and every other relative path resolve against the folder of the file, so that
-    commands mean the same wherever they are started from. Secrets are not read here.
+    ``home`` and every other relative path resolve against the folder of the file, so that commands
+    mean the same wherever they are started from. Secrets are not read here.
 
-    ``name`` prefixes the names of its jobs, sensors, pools and so on in Dagster, which separates
-    them from those of other replications in the same code location.
+    Attributes:
+        kafka: brokers, and the properties of Kafka's clients.
+        lake: Iceberg catalog, warehouse, and the engines that read the tables.
+        spark: Spark server that merges.
+        registry: path or fsspec URL of the document of discovered tables. Notes on tables are
+            stored in the same folder. Keep the document and ``….desired/``.
+        home: folder of local state: locks, logs, jars, secrets, data of the local stack.
+            Configurations that differ in ``stack.ports``, ``lake`` or ``spark`` need one each.
+        runs: lifetime and pace of runs.
+        stack: settings of the local stack.
+        sources: sources by name. A name has letters, digits and underscores, starts with a letter,
+            and begins the asset keys.
+        alerts: address and form of alerts.
+        operations: operations that Dagster's UI offers.
+        name: prefix of the names of jobs, sensors, schedules, pools, ops and resources in Dagster.
+            Several replications in one code location need different names.
+        assess: interval and depth of assessments.
     """
 
     kafka: KafkaConfig

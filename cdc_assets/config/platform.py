@@ -20,7 +20,15 @@ TABLES_AT_ONCE: Final = 16
 
 
 class CatalogConfig(Strict):
-    """The Iceberg catalog, which both PyIceberg and Spark open."""
+    """The Iceberg catalog, which both PyIceberg and Spark open.
+
+    Attributes:
+        type: kind of catalog. Nessie's is refused.
+        uri: address of the catalog: ``sqlite:///relative.db``, a URL, or ``{env: NAME}``. Required
+            unless ``type`` is ``glue``.
+        name: name of the catalog in Spark SQL: lower-case letters, digits and underscores.
+        properties: properties for PyIceberg and Spark alike.
+    """
 
     type: Literal["sql", "rest", "glue", "hive"]
     uri: SecretUrl | None = None
@@ -53,8 +61,14 @@ class LakeConfig(Strict):
     """The catalog and the root of the tables' files. ``warehouse`` is an absolute URL.
 
     Attributes:
-        readers: the engines that read the tables; they choose the format version and delete mode.
-        format_version: of new tables; by default the newest that suits all readers.
+        catalog: the Iceberg catalog.
+        warehouse: path or URL of the tables' files. In S3, the local Spark server needs
+            ``cdc-assets stack install spark-s3``.
+        readers: engines that read the tables, such as ``[spark, athena]``; they choose format
+            version and delete mode. ``without_deletes`` stands for an unknown engine that applies
+            no deletes.
+        format_version: format version of new tables: 3 has deletion vectors. Default: the newest
+            that all ``readers`` read.
     """
 
     catalog: CatalogConfig
@@ -78,7 +92,7 @@ class LakeConfig(Strict):
     def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             if name not in READERS:
-                what = f"{name!r} is no reader that is known"
+                what = f"{name!r} is not a known reader"
                 raise refuse(what, did_you_mean(name, READERS))
         return names
 
@@ -99,7 +113,22 @@ class LakeConfig(Strict):
 
 
 class SparkConfig(Strict):
-    """The Spark to work with: ``remote`` (``local`` or ``sc://…``) or a classic ``master``."""
+    """The Spark to work with: ``remote`` (``local`` or ``sc://…``) or a classic ``master``.
+
+    Attributes:
+        remote: address of a Spark Connect server: ``local`` reuses or starts the local stack's;
+            ``sc://host:port/;use_ssl=true`` names another.
+        master: classic master such as ``local[2]``, instead of ``remote``. ``conf`` must set
+            ``spark.sql.extensions`` and ``spark.sql.session.timeZone: UTC``.
+        token: token of a remote server, sent only over TLS or to ``localhost``.
+        memory: heap of the local server, such as ``2g``.
+        conf: Spark settings. With ``local`` they start the server, and changes restart it;
+            otherwise they are set in each session.
+        parallel_tables: maximum number of tables that a run merges at the same time, each with a
+            session of its own. With ``master`` always 1.
+        send_jar: whether each session sends ``decode.jar`` to a remote server. Such sessions
+            compile all generated code again.
+    """
 
     remote: str | None = None
     master: str | None = None
@@ -164,17 +193,16 @@ class RunsConfig(Strict):
     """The lifetime of a run started by a sensor, which stays to take work that becomes due.
 
     Attributes:
-        idle_seconds: it ends when none of its tables had a change for this long; with 0, once its
-            tables have caught up.
-        most_seconds: the age at which it ends. It also ends at the end of its hour.
-        look_seconds: interval at which Kafka is asked for more.
-        every_seconds: the shortest interval between two turns of a table, since each turn costs
-            about as much whether it merges one change or a thousand; ``auto`` for what the table's
-            SLO asks for, see `pace`.
-        many_changes: number of waiting changes that are merged without that delay: from some ten
-            thousand on, a batch's time goes into its changes, and no longer into the batch.
-        retry_hours: how long a table is retried by itself if it fails for a passing reason, such as
-            a part that does not answer; 0 for ever.
+        idle_seconds: seconds without a change in any of its tables after which a run ends. 0: the
+            run ends once its tables have caught up.
+        most_seconds: maximum age of a run in seconds. Every run also ends with its hour.
+        look_seconds: seconds between two requests to Kafka for more records; one request covers all
+            topics.
+        every_seconds: minimum seconds between two batches of a table. ``auto``: a quarter of the
+            time that the SLO promises, down to 6 s as the error budget is spent.
+        many_changes: number of waiting changes that triggers a batch immediately.
+        retry_hours: hours for which passing failures of a table are retried before the table stops.
+            0: for ever.
     """
 
     idle_seconds: float = Field(default=60, ge=0)
@@ -214,7 +242,17 @@ class RunsConfig(Strict):
 
 
 class Ports(Strict):
-    """The ports of the local stack's parts, all on 127.0.0.1."""
+    """The ports of the local stack's parts, all on 127.0.0.1.
+
+    Attributes:
+        postgres: PostgreSQL.
+        kafka: Kafka's broker. Change ``kafka.bootstrap_servers`` with it.
+        kafka_controller: Kafka's controller.
+        connect: Kafka Connect's REST interface.
+        spark: Spark Connect.
+        mariadb: MariaDB.
+        registry: schema registry.
+    """
 
     postgres: int = Field(default=15432, ge=1, le=65535)
     kafka: int = Field(default=19092, ge=1, le=65535)
@@ -237,7 +275,11 @@ class Ports(Strict):
 
 
 class StackConfig(Strict):
-    """The local stack."""
+    """The local stack.
+
+    Attributes:
+        ports: ports of its parts.
+    """
 
     ports: Ports = Ports()
 
@@ -254,7 +296,7 @@ class OperationsConfig(Strict):
     """The operations that Dagster's UI offers; commands are not limited.
 
     Attributes:
-        from_ui: the jobs that there are; None for all, () for none.
+        from_ui: jobs that Dagster's UI offers. ``[]``: none.
     """
 
     from_ui: Annotated[tuple[Operation, ...], Field(strict=False)] | None = None
@@ -268,11 +310,11 @@ class AlertsConfig(Strict):
     """The address and form of alerts.
 
     Attributes:
-        webhook: a URL, which is a secret.
-        form: ``slack`` is the form of Slack's incoming webhooks, which others accept too.
-        slot_bytes: the retained WAL, in bytes, above which a replication slot is reported.
-        heartbeat: a URL that is called after each complete look whose alerts were all sent; the
-            service that expects these calls reports when they stop.
+        webhook: URL that alerts are posted to. The URL is a secret.
+        heartbeat: URL that is called (GET) after each complete look whose alerts were all sent. A
+            monitoring service reports when the calls stop.
+        form: form of the posts: ``slack`` is that of Slack's incoming webhooks.
+        slot_bytes: retained WAL, in bytes, above which a replication slot is reported.
     """
 
     webhook: Secret | None = None

@@ -19,7 +19,16 @@ OnSilentName = Literal["stop", "mark", "ignore"]
 
 
 class SchemaChanges(Strict):
-    """The reactions to changes of the source's columns; ``mode`` decides the ones not named."""
+    """The reactions to changes of the source's columns; ``mode`` decides the ones not named.
+
+    Attributes:
+        mode: reaction to every kind of change that has no own key.
+        add: reaction to a new column.
+        widen: reaction to a wider type, such as ``int`` to ``bigint``.
+        rename: reaction to a rename that the database reports.
+        drop: reaction to a dropped column.
+        incompatible: reaction to any other type.
+    """
 
     mode: ReactionName = "evolve"
     add: ReactionName | None = None
@@ -36,7 +45,14 @@ class SchemaChanges(Strict):
 
 
 class SilentChanges(Strict):
-    """The reactions to rows that changed at the source without events, by kind."""
+    """The reactions to rows that changed at the source without events, by kind.
+
+    Attributes:
+        cascades: reaction to foreign keys that change rows without a log entry (MySQL, MariaDB).
+        unlogged: reaction to changes that neither the log nor a publication has.
+        partitions: reaction to rows that came or went with a whole partition.
+        rewritten: reaction to a statement that may have changed older rows.
+    """
 
     cascades: OnSilentName = "stop"
     unlogged: OnSilentName = "stop"

@@ -33,12 +33,15 @@ class OAuthConfig(Strict):
     """Login by OAuth: the client's credentials buy tokens that are sent to the registry.
 
     Attributes:
-        token_url: the token endpoint (RFC 6749, 4.4).
-        client_id, client_secret: the client's login there, by basic authentication.
-        scope: scopes of the tokens, separated by spaces; None for the endpoint's default.
-        ca_file: authorities that the endpoint's certificate is checked with.
-        logical_cluster, identity_pool: sent to the registry with each token; Confluent Cloud
-            needs them.
+        token_url: URL that issues tokens (RFC 6749, 4.4). A token is renewed after 80 % of its
+            validity.
+        client_id: the client's name there, sent by basic authentication.
+        client_secret: the client's secret there.
+        scope: scopes of the tokens, separated by spaces.
+        ca_file: PEM file of the authorities that sign the endpoint's certificate. Default: the
+            system's.
+        logical_cluster: Confluent Cloud: ``lsrc-…``, sent with each token.
+        identity_pool: Confluent Cloud: ``pool-…``, sent with each token.
     """
 
     token_url: Url
@@ -63,11 +66,22 @@ class OAuthConfig(Strict):
 class SchemaRegistryConfig(Strict):
     """Access to the registry; several URLs are tried in turn.
 
-    ``api: confluent`` is the API of Confluent's registry, Karapace, Redpanda and (under
-    ``/apis/ccompat/v7``) Apicurio; ``apicurio`` is Apicurio's own. Its records have ids of two
-    kinds, which a number alone does not distinguish: ``ids`` says which of them precedes the data,
-    unless records carry it in their headers.
-    ``timeout_seconds`` applies to connecting, and again to the whole reply.
+    Attributes:
+        url: address of the registry: one URL, or a list that is tried in turn.
+        api: ``confluent``: Confluent, Karapace, Redpanda, and Apicurio under ``/apis/ccompat/v7``.
+            ``apicurio``: Apicurio's own, under ``/apis/registry/v3``.
+        ids: Apicurio: kind of the ids before the data: the converter's
+            ``apicurio.registry.use-id``. There is no default.
+        username: user or API key for basic authentication.
+        password: password or API secret for basic authentication.
+        token: bearer token, instead of user and password.
+        oauth: login by OAuth, instead of user and token.
+        ca_file: PEM file of the authorities that sign the registry's certificate. Default: the
+            system's.
+        certificate_file: PEM file of the client's certificate.
+        key_file: PEM file of the client's key, unless ``certificate_file`` holds the key.
+        timeout_seconds: seconds for connecting, and again for the whole reply. Failed requests are
+            repeated a few times.
     """
 
     url: Urls

@@ -73,10 +73,11 @@ class ResnapshotConfig(Strict):
 
     Attributes:
         chunk_rows: number of rows read with one statement.
-        parallel: number of statements that read at once; a wave then has
-            ``chunk_rows * parallel`` rows, which Spark keeps until they are compared.
-        rows_per_second: the most rows read per second on average; None for no bound.
-        answer_seconds: the longest silence of a connector about a snapshot that a signal asked for.
+        parallel: number of statements that read at once; with ``chunk_rows`` they make a wave,
+            which Spark keeps until the wave is compared.
+        rows_per_second: maximum rows read per second on average.
+        answer_seconds: maximum seconds without a notification about a snapshot that a signal
+            requested, unless the connector is paused.
     """
 
     chunk_rows: int = Field(default=100_000, ge=10)
@@ -88,10 +89,18 @@ class ResnapshotConfig(Strict):
 class MergeIntoConfig(Strict):
     r"""The tables that are merged into one, and the column that distinguishes their rows.
 
-    ``tables`` is a regular expression over ``schema.table``. The others but ``shard_column`` are
-    templates: fields ``{source}``, ``{schema}``, ``{table}``, and the groups that ``tables`` names:
-    ``shop_(?P<number>\d+)\..*`` gives ``{number}``. ``shard_column`` is the first column of the
-    lake table and of its key; it holds ``shard``.
+    ``tables`` may have named groups: ``shop_(?P<number>\d+)\..*`` gives ``{number}`` to the
+    templates.
+
+    Attributes:
+        tables: regular expression that must match a whole ``schema.table``. The first matching rule
+            counts.
+        namespace: template of the lake table's namespace, from ``{source}``, ``{schema}``,
+            ``{table}`` and the named groups of ``tables``.
+        table: template of the lake table's name; same fields.
+        shard: template of the value that distinguishes a table's rows; same fields.
+        shard_column: name of the column that holds the value: the first column of the table and of
+            its key.
     """
 
     tables: str = Field(min_length=1)
@@ -140,8 +149,48 @@ class MergeIntoConfig(Strict):
 class SourceConfig(Strict):
     """One stream of change topics with one format and (optionally) one database behind it.
 
-    ``initial: read`` has Spark read a new table's first rows from the database; ``log`` takes them
-    from the log, as a connector's snapshot has written them.
+    Attributes:
+        format: wire format of the records.
+        topics: topics of the source.
+        database: database of the source.
+        target: names of the lake tables.
+        merge_into: rules by which several tables are merged into one.
+        slo: promised latency.
+        mode: content of the lake tables: current rows, each change, or each version. Fixed at
+            creation.
+        initial: origin of a new table's rows. ``log``: the connector's snapshot. ``read``: Spark
+            reads the database; needs ``database`` and ``topics.prefix``.
+        schema_changes: reactions to changes of the source's columns; one word for all kinds, or one
+            for each.
+        on_incompatible: reaction to a type that does not fit. ``new_column``: values continue in
+            ``name__v2``.
+        dropped_columns: ``drop``: the lake drops a column that the source has dropped.
+        dropped_table: ``drop``: the catalog drops a table that the source has dropped, once all
+            changes are merged. Files stay.
+        recreated_table: reaction to another table of the same name. ``truncate`` deletes older rows
+            if statements give the position. ``keep`` treats both as one.
+        renamed_table: ``follow``: lake table and asset continue under the new name's topic.
+            ``new``: the new name is a new table.
+        silent_changes: reactions to rows that changed without events; one word for all kinds, or
+            one for each.
+        unbounded_numeric: stored type of decimals without precision, such as ``decimal(38,10)``.
+            Default: text.
+        bad_records: reaction to a record that cannot be merged. ``quarantine``: set the record
+            aside and merge the others.
+        quarantine: size of the quarantine.
+        lost_start: reaction to a new table's topic that no longer begins at offset 0. ``accept``:
+            right only if the topic begins with a whole snapshot.
+        tables: settings of single tables, by ``schema.table`` or a pattern with ``*`` and ``?``.
+        connector: the connector's settings for values.
+        batch: size and time limits of batches.
+        transactions: waiting for transactions that have not ended.
+        consistent: cuts of all tables of the source.
+        maintenance: maintenance of the lake tables.
+        verify: comparison with the source.
+        resnapshot: reads of the source's rows.
+        connect: Kafka Connect.
+        schema_registry: registry of Avro schemas.
+        assess: accepted findings.
     """
 
     format: str
@@ -191,7 +240,7 @@ class SourceConfig(Strict):
     @classmethod
     def _is_decimal(cls, text: str | None) -> str | None:
         if text is not None and not isinstance(column_type(text), Decimal):
-            what = f"{text!r} is no decimal"
+            what = f"{text!r} is not a decimal"
             raise refuse(what, "write decimal(38,10), or leave it out")
         return text
 

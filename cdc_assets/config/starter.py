@@ -81,7 +81,7 @@ def spoken(text: str) -> object:
 
 
 _HEAD: Final = """\
-# Which tables are replicated, from where, to where. Every key: docs/configuration.md.
+# Which tables are replicated, from where, to where. Every key: docs/reference/configuration.md.
 # Relative paths are relative to this file. Secrets only as {{env: NAME}} or {{file: /PATH}}.
 
 {name}
@@ -107,7 +107,7 @@ _NO_SOURCE: Final = """\
 #
 # sources:
 #   shop:
-#     format: debezium-json      # how its records are written: docs/formats
+#     format: debezium-json      # how its records are written: docs/reference/formats
 #     topics:
 #       include: ['shop\\..*']    # regular expressions over whole names
 #     database:                  # exact types come from its catalog

@@ -35,19 +35,29 @@ Names = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class TableOverrides(Strict):
-    """The configuration of one table, which overrides its schema.
+    """The configuration of one table, which overrides its source's.
 
-    ``columns`` are types, or `ColumnOverrides`.
-    ``deletes: soft`` keeps deleted rows, marked; it is chosen before the table is made.
-    ``mode`` is the lake table's mode, also chosen before that; it overrides the source's, as
-    ``initial`` does, which says where the table's first rows come from.
-    ``absent_columns`` may be missing in records, and are then emptied in the rows these change.
-    ``row_filter: accept`` accepts a table whose rows the publication filters.
-    ``layout`` is that of the lake table's files.
-    ``where`` is the condition on the source's rows that the lake table gets; None for all.
-    ``schema_changes``, ``on_incompatible``, ``dropped_columns``, ``dropped_table``,
-    ``recreated_table``, ``renamed_table``, ``silent_changes`` and each key of ``maintenance``
-    override the source's.
+    Attributes:
+        primary_key: names of the key columns. Default: the record's key. Fixed at creation.
+        mode: mode of this table. Default: the source's.
+        initial: origin of this table's first rows. Default: the source's.
+        deletes: ``soft``: deleted rows stay, with ``_cdc_deleted`` and ``_cdc_deleted_at``. Fixed
+            at creation.
+        columns: settings of single columns, by name: a type, or a mapping.
+        absent_columns: columns that records may lack. Rows that such records change are emptied
+            there.
+        row_filter: ``accept``: replicate a table whose publication filters rows. Right only if the
+            connector's snapshot filters the same rows.
+        schema_changes: reactions of this table. Default: the source's.
+        on_incompatible: reaction of this table. Default: the source's.
+        dropped_columns: reaction of this table. Default: the source's.
+        dropped_table: reaction of this table. Default: the source's.
+        recreated_table: reaction of this table. Default: the source's.
+        renamed_table: reaction of this table. Default: the source's.
+        silent_changes: reactions of this table. Default: the source's.
+        maintenance: maintenance of this table, key by key. Default: the source's.
+        layout: layout of the lake table's files.
+        where: condition on the source's rows that the lake table gets. Default: all rows.
     """
 
     primary_key: Names = ()

@@ -18,10 +18,14 @@ from cdc_assets.config.strict import Strict, did_you_mean, refuse, require_patte
 class TopicsConfig(Strict):
     r"""The source's topics: regular expressions over whole topic names.
 
-    ``prefix`` is the connector's ``topic.prefix``. It is only needed if a schema or table name
-    contains a dot; without it, the last two parts of a topic's name are schema and table.
-    ``transaction`` is its ``topic.transaction``: the metadata topic's name after the prefix.
-    ``schema_changes`` is the topic of its schema changes, if that is not the prefix.
+    Attributes:
+        include: regular expressions, one of which must match a whole topic name.
+        exclude: the same for topics to leave out. Exclusion wins.
+        prefix: the connector's ``topic.prefix``. Needed if a schema or table name contains a dot,
+            and for ``initial: read``.
+        transaction: the connector's ``topic.transaction``: transaction metadata is in
+            ``<prefix>.<this>``.
+        schema_changes: topic of Debezium's schema changes. Default: the prefix.
     """
 
     include: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
@@ -50,7 +54,13 @@ TABLE_FIELDS = ("source", "schema", "table")
 
 
 class TargetConfig(Strict):
-    """Templates of the lake's names; fields: ``{source}``, ``{schema}``, ``{table}``."""
+    """Templates of the lake's names; fields: ``{source}``, ``{schema}``, ``{table}``.
+
+    Attributes:
+        namespace: template of the lake table's namespace.
+        table: template of the lake table's name. Two tables with one target, case aside, are
+            refused.
+    """
 
     namespace: str = Field(default="{source}_{schema}", min_length=1)
     table: str = Field(default="{table}", min_length=1)

@@ -27,19 +27,21 @@ class VerifyConfig(Strict):
     Attributes:
         bucket_rows: approximate number of rows that share a checksum.
         chunk_rows: approximate number of rows read with one statement.
-        rows_per_second: the most rows read per second; None for no bound.
-        statement_seconds: the longest time of a statement.
-        wait_seconds: the longest wait for the connector and the lake to reach what was read.
-        looks: number of looks at keys that keep changing.
-        most_keys: the most keys that are looked at one by one.
-        slot: the connector's slot in PostgreSQL; None for all of its database.
-        nudge: whether to write something to the database's log, so that an idle connector reports
-            its position: true writes a logical message of PostgreSQL; a statement is executed.
-        schedule: the times at which the check `matches_source` may begin by itself: a cron
-            expression, in UTC; ``off`` for never.
-        every_hours: the shortest interval between two checks of a table. Each time of the schedule
-            takes its share of the tables.
-        tables: the tables that it compares by itself: regular expressions over ``schema.table``.
+        rows_per_second: maximum rows that the database reads per second on average.
+        statement_seconds: maximum seconds of a statement.
+        wait_seconds: maximum seconds for the connector and the lake to reach the rows that were
+            read.
+        looks: maximum number of checks of a key that keeps changing.
+        most_keys: maximum number of keys that are checked one by one.
+        slot: PostgreSQL: the connector's replication slot. Default: all logical slots of the
+            database.
+        nudge: write to the database's log so that an idle connector reports its position. ``true``:
+            a logical message of PostgreSQL. Text: a statement.
+        schedule: cron expression, in UTC, of the check ``matches_source``; ``off`` for never.
+        every_hours: minimum hours between two checks of a table. Each time of the schedule checks
+            its share of the tables.
+        tables: regular expressions over ``schema.table`` of the tables that are checked
+            automatically.
     """
 
     bucket_rows: int = Field(default=1_000, ge=10)
@@ -65,7 +67,7 @@ class VerifyConfig(Strict):
         try:
             Cron.parse(text)
         except ValueError as error:
-            what = f"{text!r} is no cron expression: {error}"
+            what = f"{text!r} is not a cron expression: {error}"
             raise refuse(what, "write '*/30 * * * *', '0 1-5 * * *', or off") from error
         return text
 

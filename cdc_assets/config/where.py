@@ -50,7 +50,7 @@ def parse_where(text: str) -> RowCondition:
     try:
         return _condition(sqlglot.parse_one(text, into=exp.Condition))
     except (SqlglotError, RecursionError) as error:
-        what = "it is no condition in SQL"
+        what = "it is not a condition in SQL"
         raise TerminalError(what, remedy=_REMEDY) from error
 
 

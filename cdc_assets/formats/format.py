@@ -7,7 +7,7 @@ a record. The order of changes is separate (`cdc_assets.formats.order`), so that
 databases do not multiply.
 
 A format is made for one source of the configuration. It is found by its name among the entry points
-of the group ``cdc_assets.formats``: see docs/formats/README.md.
+of the group ``cdc_assets.formats``: see docs/reference/formats/README.md.
 """
 
 from __future__ import annotations

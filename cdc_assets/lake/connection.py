@@ -173,7 +173,7 @@ class CatalogConnection:
             if _is_of_content(error):
                 what = f"the lake's metadata of {name} cannot be read ({type(error).__name__})"
                 raise TerminalError(what, where=where, remedy=_UNDO) from error
-            what = f"the lake's metadata of {name} is not to be had ({type(error).__name__})"
+            what = f"cannot read the metadata of {name} ({type(error).__name__})"
             remedy = "check that the catalog answers, and that the table's folder can be read"
             raise UnreachableError(what, where=where, remedy=remedy) from None
 

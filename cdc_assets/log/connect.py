@@ -206,7 +206,7 @@ def described_connector(
     where, source = f"table={entry.table}", entry.table.source
     connect = connect_of(config, source)
     if connect is None:
-        what = "nothing tells which connector writes its topic"
+        what = "no connector is known that writes its topic"
         remedy = f"name its Kafka Connect: sources.{source}.connect.url"
         raise ConfigError(what, where=where, remedy=remedy)
     rest, wanted = ConnectRest(reveal(connect.url)), connect.connector

@@ -71,7 +71,7 @@ def channel_of(config: ReplicationConfig, entry: TableEntry) -> SignalChannel:
     if missing:
         listed = "; ".join(f"{name}={value}" for name, value in missing)
         what = f"connector {connector.name} cannot be asked for a snapshot by a signal"
-        remedy = f"set {listed} (docs/operations.md#by-the-connectors-signal)"
+        remedy = f"set {listed} (docs/how-to/tables/resnapshot-by-signal.md)"
         raise ConfigError(what, where=f"table={entry.table}", remedy=remedy)
     prefix = settings["topic.prefix"]
     signals = settings.get(_TOPIC) or usual_signals(prefix)

@@ -129,7 +129,7 @@ class Signalling:
             except KafkaException as error:
                 raise translate(error, servers) from error
         if left or any(each.code() == KafkaError._MSG_TIMED_OUT for each in failed):  # noqa: SLF001
-            what = "Kafka did not confirm a signal: nobody knows whether the connector gets it"
+            what = "Kafka did not confirm a signal: it is unknown whether the connector gets it"
             remedy = "run the same command again: it looks first"
             raise OutcomeUnknownError(what, where=f"topic={topic}", remedy=remedy)
         if failed:

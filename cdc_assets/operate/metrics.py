@@ -41,7 +41,7 @@ GOOD_FOR_SECONDS: Final = 15.0
     show_default=True,
     type=click.FloatRange(min=1, max=3600),
     metavar="SECONDS",
-    help="Look again after so long at the soonest, however often somebody asks.",
+    help="Minimum seconds between two surveys, however often clients scrape.",
 )
 def metrics(listen: str, every: float, *, once: bool) -> None:
     """Serves or prints numbers of all tables and sources for Prometheus.
@@ -87,6 +87,6 @@ def _serving(host: str, port: int, registry: CollectorRegistry) -> WSGIServer:
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65_535:
-        what = f"{text!r} is no address"
+        what = f"{text!r} is not an address"
         raise ConfigError(what, remedy="--listen 127.0.0.1:9464, for example")
     return host.strip("[]"), int(port)

@@ -17,6 +17,7 @@ from cdc_assets.log.rounds import in_rounds
 from cdc_assets.operate.failures import Failure, kind_of
 from cdc_assets.operate.seen_states import Condition
 from cdc_assets.operate.services import Services
+from cdc_assets.reference import explained
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
@@ -331,7 +332,7 @@ def _troubled(table: TableSurvey, problem: CdcError | None, now: datetime) -> Ta
     """Returns the table with its problem, which replaces the reason of an earlier failure."""
     if problem is None:
         return table
-    kind, message, known = kind_of(problem), str(problem), table.failure
+    kind, message, known = kind_of(problem), explained(problem), table.failure
     if known is None or known.is_waiting:
         failure = Failure(now, kind, message)
     else:

@@ -74,7 +74,7 @@ class QuarantineReplayOptions(Options):
     )
     accept_overtaken: bool = Field(
         default=False,
-        description="Let go of records whose rows had newer changes, also where those may be "
+        description="Release records whose rows had newer changes, also where those may be "
         "partial.",
     )
 

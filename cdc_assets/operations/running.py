@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cdc_assets.errors import message_of
 from cdc_assets.operate.services import Services
 from cdc_assets.operations.operation import O, Operation, P, Progress, Report, Results, Tables
 from cdc_assets.operations.session import Host, TableSession
+from cdc_assets.reference import explained
 
 Say = Callable[[Progress], None]
 
@@ -76,7 +76,7 @@ class Runner:
             except Exception as error:
                 if options.names_one:
                     raise
-                results.failed[label] = message_of(error)
+                results.failed[label] = explained(error)
                 continue
             results.reports[label] = report
             self.on_report(report)

@@ -114,15 +114,15 @@ class DirectiveOperation(Operation[D, E]):
 
 
 class Pause(DirectiveOperation[PauseOptions, DirectivePlan]):
-    """Merge nothing into tables until they are resumed.
+    """Pause tables until they are resumed.
 
-    They keep their places: offsets and rows stay as they are. No run is started for them, and a
+    Offsets and rows stay as they are. No run is started for them, and a
     run that has one leaves it before its next batch. Readers notice nothing.
     """
 
     name = "pause"
     options = PauseOptions
-    job = Job("pause_tables", "pause", MODE, "Merge nothing into tables.")
+    job = Job("pause_tables", "pause", MODE, "Pause tables: merge nothing into them.")
 
     def plan(self, session: TableSession, options: PauseOptions) -> DirectivePlan:
         """Reads whether the table is held already."""
@@ -162,7 +162,7 @@ class ResumePlan(DirectivePlan):
 class Resume(DirectiveOperation[ResumeOptions, ResumePlan]):
     """Continue tables that are paused or dropped, or that have stopped after failures.
 
-    The failure of a failing table is cleared, so that it is tried at once.
+    The failure of a failing table is cleared, so that it is retried immediately.
     """
 
     name = "resume"

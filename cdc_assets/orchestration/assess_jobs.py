@@ -7,12 +7,13 @@ from typing import Any, Final
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import CdcError, message_of
+from cdc_assets.errors import CdcError
 from cdc_assets.operate.assess.finding import Assessment, Verdict, worst
 from cdc_assets.operations.options import AssessOptions
 from cdc_assets.orchestration.assessing import LISTED, run_assess, verdicts, words_of
 from cdc_assets.orchestration.manual_jobs import manual_job
 from cdc_assets.orchestration.operation_jobs import config_of
+from cdc_assets.reference import explained, finding_page
 from cdc_assets.registry import Registry
 
 ASSESS: Final = "assess"
@@ -32,7 +33,7 @@ def assess_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
         try:
             entries, found = run_assess(replication, options, say)
         except CdcError as error:
-            raise dg.Failure(message_of(error), allow_retries=False) from None
+            raise dg.Failure(explained(error), allow_retries=False) from None
         for verdict in verdicts(replication, entries, found):
             context.instance.report_runless_asset_event(verdict.evaluation())
         _tell(context, found)
@@ -53,7 +54,7 @@ def _tell(context: dg.OpExecutionContext, found: Assessment) -> None:
     """
     for each in found.findings:
         write = context.log.error if each.verdict is Verdict.NO else context.log.warning
-        write(f"{each} ({each.name})")
+        write(f"{each} ({finding_page(each.name)})")
     for note in found.notes:
         context.log.info(f"not judged: {note}")
     metadata = _metadata(found)

@@ -11,7 +11,7 @@ finds here what to check. Three groups of features depend on these parts:
   them a command merges one table after the other.
 - *event log*: the tables of Dagster's SQL storage. Without them the event log grows for ever.
 
-`docs/scheduling.md` compares all of them with the public API of Dagster 1.13.
+`docs/architecture/scheduling.md` compares all of them with the public API of Dagster 1.13.
 """
 
 from __future__ import annotations

@@ -12,9 +12,10 @@ from typing import Any, Final
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import CdcError, HungError, frames_of, message_of
+from cdc_assets.errors import CdcError, HungError, frames_of
 from cdc_assets.operate.failures import FailureKind, kind_of
 from cdc_assets.orchestration.keys import table_key
+from cdc_assets.reference import explained
 from cdc_assets.registry import TableEntry
 
 MAX_RETRIES: Final = 2
@@ -31,7 +32,7 @@ def failure_of(entry: TableEntry, error: Exception) -> dg.Failure:
     """
     kind = kind_of(error)
     return dg.Failure(
-        description=f"{entry.table}: {message_of(error)}",
+        description=f"{entry.table}: {explained(error)}",
         metadata=_metadata(entry, error, kind),
         allow_retries=kind is FailureKind.TRANSIENT and not isinstance(error, HungError),
     )

@@ -10,7 +10,7 @@ import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.effects import effect
-from cdc_assets.errors import CdcError, message_of
+from cdc_assets.errors import CdcError
 from cdc_assets.operations.maintain import MAINTAIN, MaintainOptions, UpkeepOptions
 from cdc_assets.operations.operation import Progress, Report, Tables
 from cdc_assets.operations.running import Say, carried_out
@@ -32,6 +32,7 @@ from cdc_assets.orchestration.operation_jobs import config_of, metadata_values, 
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.scheduler import RunIsOverError
 from cdc_assets.orchestration.side_by_side import materialize
+from cdc_assets.reference import explained
 
 Wish = config_of(UpkeepOptions)
 
@@ -114,7 +115,7 @@ def _in_turn(
         raise dg.Failure(what, allow_retries=False) from None
     except CdcError as error:
         scheduler.leave(step, first)
-        what = f"upkeep of {first.target}: {message_of(error)}"
+        what = f"upkeep of {first.target}: {explained(error)}"
         raise dg.Failure(what, {"kind": MAINTENANCE}, allow_retries=False) from None
     return report
 

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import ConfigError, message_of
+from cdc_assets.errors import ConfigError
 from cdc_assets.operate.comparable import is_comparable
 from cdc_assets.operate.services import Services
 from cdc_assets.operations.command import AnyOperation
@@ -32,6 +32,7 @@ from cdc_assets.orchestration.manual_jobs import manual_job
 from cdc_assets.orchestration.matching import compared, verdict_of
 from cdc_assets.orchestration.other_runs import OtherRuns
 from cdc_assets.orchestration.resources import ReplicationSpark, spark_resource
+from cdc_assets.reference import explained
 from cdc_assets.registry import Registry, TableEntry
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _run_in_job(
         results = runner.run(operation, options)
     except Exception as error:  # Dagster would store the texts of others, which may quote rows
         table = given.get("table")
-        what = f"{table}: {message_of(error)}" if table else message_of(error)
+        what = f"{table}: {explained(error)}" if table else explained(error)
         raise dg.Failure(what, allow_retries=False) from None
     finally:
         spark.forget()

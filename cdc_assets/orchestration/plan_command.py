@@ -12,6 +12,7 @@ from cdc_assets.operate.states import reading_words
 from cdc_assets.operate.survey import survey
 from cdc_assets.orchestration.command_work import Failed, unread
 from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets.reference import explained
 
 
 def run_plan(config: ReplicationConfig, table: str | None) -> Failed:
@@ -43,7 +44,7 @@ def run_plan(config: ReplicationConfig, table: str | None) -> Failed:
             try:
                 found = replicator.plan(entry)
             except CdcError as error:
-                failed[entry.table] = str(error)
+                failed[entry.table] = explained(error)
                 continue
             text = found.describe() if found else f"nothing to merge of {entry.topic}"
             out.print(f"{entry.table}: {text}", highlight=False, markup=False, soft_wrap=True)

@@ -302,7 +302,7 @@ def require_listener(url: str) -> None:
     with builder.toChannel() as channel:
         channel.subscribe(states.put, try_to_connect=True)
         if _last_state(states) is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
-            msg = "Spark cannot be connected to: nobody listens, or the connection is not accepted"
+            msg = "Spark cannot be connected to: no server listens, or it refuses the connection"
             remedy = "check that the server runs, its address, and whether it wants TLS"
             raise UnreachableError(msg, where=f"Spark at {builder.endpoint}", remedy=remedy)
 

@@ -18,7 +18,7 @@ HOOKS = ("require", "watch", "aggregates", "judge", "learn", "settle", "carry")
 
 @pytest.mark.unit
 def test_the_page_names_the_guards_in_their_order() -> None:
-    page = (CHECKOUT / "docs" / "guards.md").read_text(encoding="utf-8")
+    page = (CHECKOUT / "docs" / "architecture" / "guards.md").read_text(encoding="utf-8")
     table = page.split("## The order")[1].split("\n## ")[0]
     assert re.findall(r"^\| `(\w+)` \|", table, re.M) == [each.__name__ for each in GUARDS]
     hooks = page.split("## The order")[0]

@@ -258,7 +258,7 @@ def test_rows_without_a_key_and_without_positions_are_refused(pipeline: Make) ->
     made.create_topic(TABLE)
     plain = (Rows()("c", (1, "x")).value or b"").replace(b'"postgresql"', b'"unknown"')
     made.produce(TABLE, [Message(None, plain)])
-    with pytest.raises(TerminalError, match="no position to tell repeats by"):
+    with pytest.raises(TerminalError, match="no position that shows repeats"):
         made.merge(TABLE)
 
 

@@ -1,4 +1,4 @@
-"""``docs/findings.md``, made of assess's rules themselves: ``python -m … > docs/findings.md``."""
+"""Generates ``docs/reference/findings.md`` from the rules of assess."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ from cdc_assets.operate.assess.gate import BY_PLANNING
 
 HEAD: Final = (
     "# Findings\n\n"
-    "Made of the rules of [`cdc-assets assess`](operations.md#assessment) themselves "
-    "(`python -m cdc_assets_tests.operate.findings_page`), and held against them by a test. A "
-    "finding is accepted by its name: `sources.<name>.assess.accept: [compacted]`. *Stops* is what "
-    "a table's first batch does not pass. Words in braces come from what was found.\n"
+    "Generated from the rules of `cdc-assets assess` (`python -m cdc_assets_tests.pages`). To use "
+    "them: [Assess sources](../how-to/run/assess-sources.md). Accept a finding by its name: "
+    "`sources.<name>.assess.accept: [compacted]`. `assess` prints problem and impact. *Stops*: the "
+    "table's first batch is refused. "
+    "Words in braces come from the facts. Where this process lacks the secret of a part, the "
+    "finding of a silent part is PARTIAL: see the check `assessed`, whose process may have the "
+    "secret.\n"
 )
+WITHOUT_SECRET: Final = "without its secret in this process"
 TITLES: Final = {
     "look.CONFIGURED": "Configuration",
     "look.LOGINS": "Logins",
-    "look.ASKED": "Parts that nobody can ask",
-    "look.UNSEARCHED": "Values that nobody has searched",
+    "look.ASKED": "Parts without access",
+    "look.UNSEARCHED": "Values that were not searched",
     "parts.AWAY": "Parts that do not answer",
     "database.POSTGRES": "PostgreSQL's server",
     "database.BINLOG": "The server of MySQL or MariaDB",
@@ -66,31 +70,31 @@ def page() -> str:
     """The whole page."""
     found = rules()
     untitled = found.keys() - TITLES.keys()
-    parts = [_part(title, found[key]) for key, title in TITLES.items()]
+    anchors = set[str]()
+    parts = [_part(title, found[key], anchors) for key, title in TITLES.items()]
     assert not untitled, f"rules without a title on the page: {untitled}"
     return "\n".join([HEAD, *parts])
 
 
-def _part(title: str, mine: tuple[Rule[Any], ...]) -> str:
-    head = "| finding | verdict | looks at | impact | what to do |\n|---|---|---|---|---|\n"
-    return f"## {title}\n\n{head}" + "".join(_row(each) for each in mine)
+def _part(title: str, mine: tuple[Rule[Any], ...], anchors: set[str]) -> str:
+    head = "| finding | verdict | looks at | what to do |\n|---|---|---|---|\n"
+    shown = [each for each in mine if not each.looks_at.endswith(WITHOUT_SECRET)]
+    return f"## {title}\n\n{head}" + "".join(_row(each, anchors) for each in shown)
 
 
-def _row(rule: Rule[Any]) -> str:
+def _row(rule: Rule[Any], anchors: set[str]) -> str:
     stops = ""
     if rule.stops:
         stops = ", stops (by planning)" if rule.name in BY_PLANNING else ", stops"
-    cells = (f"`{rule.name}`", f"{rule.verdict}{stops}", rule.looks_at,
-             _text(rule.impact), _text(rule.remedy))  # fmt: skip
+    anchor = "" if rule.name in anchors else f'<a id="{rule.name}"></a>'
+    anchors.add(rule.name)
+    cells = (f"{anchor}`{rule.name}`", f"{rule.verdict}{stops}", rule.looks_at,
+             _text(rule.remedy))  # fmt: skip
     return f"| {' | '.join(cells)} |\n"
 
 
 def _text(words: str) -> str:
     """Words as Markdown shows them: a bar would end the cell, ``<…>`` would be a tag."""
     if re.fullmatch(r"\{\w+\}", words):
-        return "*the finding says it*"
+        return "*in the finding*"
     return re.sub(r"[|<>*]", lambda found: f"\\{found[0]}", words)
-
-
-if __name__ == "__main__":
-    print(page(), end="")

@@ -102,13 +102,13 @@ BARE = {"value.converter.schemas.enable": "false"}
 TEXTS = ConnectorConfig(decimal_handling_mode="string")
 
 
-PAGES = Path(__file__).parents[2] / "docs" / "sources"
+PAGES = Path(__file__).parents[2] / "docs" / "how-to" / "sources"
 FORMATS = {"yugabytedb": "yugabyte-debezium"}
 DOCUMENTED = ("postgresql", "mysql", "sqlserver", "oracle", "mongodb", "yugabytedb")
 
 
 def documented(page: str) -> dict[str, str]:
-    """The connector's settings on a page of docs/sources."""
+    """The connector's settings on a page of docs/how-to/sources."""
     text = (PAGES / f"{page}.md").read_text()
     return json.loads(text.partition("```json\n")[2].partition("```")[0])
 

@@ -53,7 +53,7 @@ from cdc_assets_tests.operate.findings_page import page, rules
 
 pytestmark = pytest.mark.unit
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "findings.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "reference" / "findings.md"
 SOURCE: Final = Subject("shop")
 TABLE: Final = Subject("shop", TableName("shop", "public", "orders"))
 CLASSES: Final = {
@@ -264,8 +264,7 @@ ALL: Final = [(key, rule) for key, found in rules().items() for rule in found]
 
 
 def test_the_page_is_that_of_the_rules() -> None:
-    told = "python -m cdc_assets_tests.operate.findings_page > docs/findings.md"
-    assert PAGE.read_text() == page(), told
+    assert PAGE.read_text() == page(), "python -m cdc_assets_tests.pages"
 
 
 def test_the_names_that_a_configuration_may_accept_are_those_of_the_rules() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from cdc_assets.errors import ConflictError, LostRangeError, OutcomeUnknownError, UnreachableError
 from cdc_assets.orchestration.failing import failure_of
+from cdc_assets.reference import explained, page
 from cdc_assets_tests.world import entry_of, write_config
 
 pytestmark = pytest.mark.unit
@@ -41,9 +42,9 @@ def test_a_failure_says_what_where_and_what_to_do(tmp_path: Path) -> None:
     failure = failure_of(entry_of("orders", write_config(tmp_path)), error)
 
     shown = {name: value.value for name, value in failure.metadata.items()}
-    assert (
-        failure.description == "shop.public.orders: lost [partition=0 offsets=[1,5)] → re-snapshot"
-    )
+    assert failure.description == f"shop.public.orders: {explained(error)}"
+    assert str(error) == "lost [partition=0 offsets=[1,5)] → re-snapshot"
+    assert failure.description.endswith(f"{error}; see {page('reference/errors.md#lost-range')}")
     assert shown == {
         "table": "shop.public.orders",
         "topic": "shop.public.orders",

@@ -77,7 +77,7 @@ def test_a_connector_that_is_not_known_cannot_be_signalled(
 ) -> None:
     done = launch(config, instance, tables=["items"], **wish)
     assert not done.success
-    assert "nothing tells which connector writes its topic" in reason(done)
+    assert "no connector is known that writes its topic" in reason(done)
     assert "sources.shop.connect.url" in reason(done)
 
 

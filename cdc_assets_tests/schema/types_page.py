@@ -1,4 +1,4 @@
-"""``docs/types.md``, made of the mappings themselves: ``python -m … > docs/types.md``."""
+"""Generates ``docs/reference/types.md`` from the mappings of types."""
 
 from __future__ import annotations
 
@@ -24,25 +24,27 @@ from cdc_assets_tests.databases.postgres_columns import column, numeric
 
 HEAD: Final = (
     "# Types\n\n"
-    "Made of the mappings themselves (`python -m cdc_assets_tests.schema.types_page`), and held "
-    "against them by a test. Every type is replicated without configuration if the connector sends "
-    "its values whole; what Iceberg has no type for is stored as text, a number or a struct that "
-    "gives the value back, and the column's comment says how. What cannot be had exactly is "
-    "refused: a type before its table is made, a value as a record "
-    "([`bad_records`](configuration.md)). Values at which the connector itself would stop, or send "
-    "NULL, need its settings: [PostgreSQL](sources/postgresql.md#the-connector) "
-    "(`decimal.handling.mode=string` for NaN in a `numeric`), "
-    "[MySQL and MariaDB](sources/mysql.md#the-connector). With schemas, decimals as text are "
-    "decimals in the lake if the connector has `column.propagate.source.type=.*`; without it they "
-    "are text.\n\n"
-    "*Arrives as* is Debezium's or Kafka Connect's schema of the column, without their packages. "
-    "Records with schemas name it; for those without, the database is asked (`database:`), and the "
-    "connector's setting must be configured (`connector:`) where it is not Debezium's default. "
-    "Where no setting is named, none matters. Some things no schema tells, and the database is "
-    "asked for with schemas too: that a `bigint` of MySQL is unsigned, and which columns of "
-    "PostgreSQL arrive without their values (`name`, `varbit`, `bit[]`, `int2vector`, `oidvector`, "
-    "arrays of more than one dimension), or without large ones that an update leaves alone "
-    "(vectors, `geometry`, `geography`, and bytes with `binary.handling.mode: base64`: see "
+    "Generated from the mappings (`python -m cdc_assets_tests.pages`).\n\n"
+    "- Every type is replicated without configuration if the connector sends whole values. A type "
+    "that Iceberg lacks is stored as text, a number or a struct from which the value can be "
+    "restored; the column's comment says how.\n"
+    "- A type that cannot be stored exactly is refused before the table is created; a value is "
+    "rejected with its record (`bad_records`).\n"
+    "- Values at which the connector itself stops, or sends NULL, need its settings: "
+    "[PostgreSQL](../how-to/sources/postgresql.md) (`decimal.handling.mode=string` for NaN in a "
+    "`numeric`), [MySQL and MariaDB](../how-to/sources/mysql.md).\n"
+    "- With schemas, decimals as text become decimals in the lake if the connector has "
+    "`column.propagate.source.type=.*`; otherwise they are text.\n\n"
+    "*Arrives as* is Debezium's or Kafka Connect's schema of the column, without packages. Records "
+    "with schemas name it. Without schemas, the database is asked (`database:`), and `connector:` "
+    "must repeat a setting that is not Debezium's default. Where no setting is named, none "
+    "matters.\n\n"
+    "With schemas, too, the database is asked for facts that no schema has:\n\n"
+    "- whether a `bigint` of MySQL is unsigned;\n"
+    "- which columns of PostgreSQL arrive without their values: `name`, `varbit`, `bit[]`, "
+    "`int2vector`, `oidvector`, arrays of more than one dimension;\n"
+    "- which arrive without large values that an update leaves unchanged: vectors, `geometry`, "
+    "`geography`, and bytes with `binary.handling.mode: base64` ("
     "[Large values](sources/postgresql.md#large-values-toast)).\n\n"
     "The other formats are on [their pages](formats/README.md).\n"
 )
@@ -222,7 +224,3 @@ def _outcome(column: Column | UnmappedColumn) -> tuple[str, str, str]:
 
 def _names(name: str) -> str:
     return ", ".join(f"`{each}`" if " " not in each else each for each in name.split(", "))
-
-
-if __name__ == "__main__":
-    print(page(), end="")

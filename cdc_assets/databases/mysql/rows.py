@@ -213,7 +213,7 @@ class MysqlRows(SourceRows):
         """See `SourceRows`: the configured statement, in a transaction of its own."""
         statement = self.access.nudge
         if not isinstance(statement, str):
-            what = "verify.nudge: nothing tells what may be written to the binlog"
+            what = "verify.nudge: it is unknown what may be written to the binlog"
             remedy = "write the statement, such as REPLACE INTO ops.heartbeat VALUES (1, now())"
             raise ConfigError(what, where=self.access.where, remedy=remedy)
         server = parse_dsn(self.access.dsn)

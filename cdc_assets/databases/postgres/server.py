@@ -136,7 +136,7 @@ def _told(dsn: str) -> Generator[None]:
         if isinstance(problem, LoginRefusedError):
             raise problem from None
         code = f" {error.sqlstate}" if error.sqlstate else ""
-        what = f"PostgreSQL does not tell of its log ({type(error).__name__}{code})"
+        what = f"PostgreSQL does not report its log ({type(error).__name__}{code})"
         raise UnreachableError(what, remedy="check sources.….database.dsn and its rights") from None
 
 

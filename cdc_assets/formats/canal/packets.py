@@ -2,7 +2,7 @@
 
 Spark reads protobuf only with a module that not every server has (``spark-protobuf``). So a small
 function of ours does it, which is in the same jar as the others (`cdc_assets.decode`). Alternatives
-are discussed in docs/formats/canal-protobuf.md.
+are discussed in docs/reference/formats/canal-protobuf.md.
 """
 
 from __future__ import annotations

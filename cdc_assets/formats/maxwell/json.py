@@ -1,8 +1,8 @@
 """``maxwell-json``: the messages of Maxwell's daemon, one row in each.
 
 Values are typed by JSON alone: their types come from the database's catalog, or are configured. A
-topic may hold many tables. Changes are ordered by Kafka's offsets: see docs/formats/maxwell-json.md
-for why the position in the binlog (``position``) is not used.
+topic may hold many tables. Changes are ordered by Kafka's offsets:
+docs/reference/formats/maxwell-json.md says why the binlog's ``position`` is not used.
 
 Reads statements in Maxwell's messages: one table each, with its columns before and after.
 

@@ -50,7 +50,7 @@ class YugabyteDebezium(DebeziumJson):
     Without cells, a column that is NULL and one that an update leaves out look alike: such records
     are rejected, unless the configuration says that updates leave nothing out. Debezium's connector
     for Cassandra writes cells too; its records are all rejected (``cassandra``), see
-    docs/formats/yugabyte-debezium.md.
+    docs/reference/formats/yugabyte-debezium.md.
     """
 
     name = "yugabyte-debezium"

@@ -2,7 +2,7 @@
 
 A guard overrides the hooks that its case needs. `cdc_assets.merge.guards.guards` walks over all of
 them, in their order, at six places of a batch's execution; the order and its reasons are in
-docs/guards.md.
+docs/architecture/guards.md.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ GUARDS: Final[Sequence[type[Guard]]] = (
     ScatteredKeys,
     SharedPlaces,
 )
-"""The guards in the order in which they judge; docs/guards.md has the reasons for this order."""
+"""The guards in the order in which they judge; docs/architecture/guards.md says why."""
 
 
 class Guards:

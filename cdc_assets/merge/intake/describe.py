@@ -394,7 +394,7 @@ class TypeSource:
         types = self._source.overrides(entry.table).column_types
         guessed = guessed.with_unseen(name for name in types if name not in guessed.names)
         if samples.guessed is not None or set(guessed.names) <= set(guessed.key):
-            what = "the topic holds no row yet, and nothing else tells the table's columns"
+            what = "the topic holds no row yet, and the table's columns are unknown otherwise"
             remedy = "it is made with its first row; database: or tables: would describe it now"
             where = f"table={entry.table} topic={entry.topic}"
             raise TransientError(what, where=where, remedy=remedy)

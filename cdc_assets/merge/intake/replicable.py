@@ -123,7 +123,7 @@ def require_countable(source: SourceConfig, entry: TableEntry, layout: Layout) -
     where = f"table={entry.table} topic={entry.topic}"
     remedy = "name key columns under tables.<schema.table>.primary_key"
     if not order_of(layout.scheme).tells_repeats:
-        what = "the table has no primary key, and its events no position to tell repeats by"
+        what = "the table has no primary key, and its events have no position that shows repeats"
         raise TerminalError(what, where=where, remedy=remedy)
     if source.overrides(entry.table).deletes == "soft":
         what = "deletes: soft needs a key, which the table and its records have not"

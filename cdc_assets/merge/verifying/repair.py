@@ -120,7 +120,7 @@ class Repair:
         """
         able = [each for each in wanted if self._is_able(each.difference)]
         if any(not each.position for each in able):
-            what = "no change of the table was applied yet: nothing tells what a row is newer than"
+            what = "no change of the table was applied yet: it is unknown what a row is newer than"
             raise TerminalError(what, where=self._where, remedy=f"rebuild {self._entry.table}")
         if not able:
             return RepairCounts(0, 0, len(wanted))

@@ -1,6 +1,6 @@
 """Judges a connector's settings and state by rules, one for each requirement of exactness.
 
-``docs/sources/`` explains why each setting matters. Settings that are judged alone are in
+``docs/how-to/sources/`` explains why each setting matters. Settings that are judged alone are in
 `cdc_assets.operate.assess.lossy`. A rule without a condition on the connector's kind holds for all
 of Debezium's, which a source's format tells.
 """
@@ -284,7 +284,7 @@ RULES: Final[tuple[Rule[ConnectorCase], ...]] = (
     Rule(
         "transformations", _PARTIAL, f"`add.fields` of `{_FLATTEN}`", _without_fields,
         "changes count in Kafka's order, and latencies are not known",
-        "add the fields that docs/formats/debezium-json.md lists, or send whole events",
+        "add the fields that docs/reference/formats/debezium-json.md lists, or send whole events",
     ),
     Rule(
         "columns_left_out", _PARTIAL, "settings that leave columns out, or alter them", _left_out,

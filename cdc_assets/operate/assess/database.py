@@ -309,8 +309,8 @@ USERS: Final[tuple[Rule[User], ...]] = (
     Rule(
         "connector_user_unseen", _PARTIAL, "the grants of the connector's user", _unseen_rights,
         "whether it can read changes, and take snapshots, is not known",
-        "check them by docs/sources/mysql.md, and accept this; or grant SELECT ON mysql.* to the "
-        "user of database.dsn",
+        "check them by docs/how-to/sources/mysql.md, and accept this; or grant SELECT ON mysql.* "
+        "to the user of database.dsn",
     ),
     Rule(
         "connector_user", _NO, "the grants of the connector's user", _missing_rights, "{impact}",

@@ -1,6 +1,6 @@
 """Represents an assessment's findings (place, verdict, problem, impact, remedy), and its rules.
 
-A `Rule` is data: the page ``docs/findings.md`` is made of all rules, and lists every finding.
+A `Rule` is data: the page ``docs/reference/findings.md`` is generated from all rules.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.reference import finding_page
 
 F = TypeVar("F")
 
@@ -80,6 +81,7 @@ class Finding:
         table = self.at.table
         return {
             "name": self.name,
+            "page": finding_page(self.name),
             "scope": self.at.scope,
             "source": self.at.source,
             "table": str(table) if table is not None else None,

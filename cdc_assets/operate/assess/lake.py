@@ -75,7 +75,8 @@ READ: Final[tuple[Rule[ReadTable], ...]] = (
     Rule(
         "reader_version", Verdict.NO, "a table's format version, and `lake.readers`", _unread,
         "the table cannot be read there, and no table goes back to an earlier version",
-        "make the table again, in the version that all readers read: cdc-assets reset {table}; or "
+        "make the table again, in the version that all readers read: "
+        "cdc-assets reset --table {table}; or "
         "take the reader out of lake.readers",
     ),
     Rule(

@@ -413,7 +413,7 @@ def _no_connector(asked: SourceAccess) -> str:
 
 
 _UNSEEN: Final = "state and settings of what writes them are not known"
-_ACCEPT: Final = "check the settings that docs/sources names, and accept this"
+_ACCEPT: Final = "check the settings that docs/how-to/sources names, and accept this"
 
 CONFIGURED: Final[tuple[Rule[Tables], ...]] = (
     Rule(
@@ -449,7 +449,7 @@ ASKED: Final[tuple[Rule[SourceAccess], ...]] = (
         lambda asked: "" if asked.has_database else "no database: is configured",
         "keys, columns and the database's settings are known from records only",
         "configure database:; where it cannot be PostgreSQL, MySQL or MariaDB, check what "
-        "docs/sources says of it, and accept this",
+        "docs/how-to/sources says of it, and accept this",
     ),
 )  # fmt: skip
 UNSEARCHED: Final[tuple[Rule[bool], ...]] = (

@@ -1,6 +1,6 @@
 """Lists the settings that lose something by their value alone, for each kind of connector.
 
-``docs/sources/`` explains each.
+``docs/how-to/sources/`` explains each.
 """
 
 from __future__ import annotations

@@ -10,13 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from cdc_assets.operate.assess.finding import Assessment, Subject, Verdict
+from cdc_assets.reference import finding_page
 
 _STYLES: Final = {Verdict.YES: "green", Verdict.PARTIAL: "yellow", Verdict.NO: "bold red"}
 _PIPE_WIDTH: Final = 200
 
 
 def render(found: Assessment, console: Console | None = None) -> None:
-    """Prints a line per source, table and column, with the findings; then what was not judged."""
+    """Prints a line per source, table and column, with the findings; then their pages."""
     out = console or (Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH))
     if not found.sources:
         out.print("No source is configured.")
@@ -34,6 +35,8 @@ def render(found: Assessment, console: Console | None = None) -> None:
             said = Text(each.verdict.value, style=_STYLES[each.verdict])
             table.add_row(where, said, *map(Text, cells))
     out.print(table)
+    for name in dict.fromkeys(each.name for each in found.findings):
+        out.print(Text(f"{name}: {finding_page(name)}"), soft_wrap=True)
     for note in found.notes:
         out.print(Text(f"not judged: {note}", style="dim"))
 

@@ -16,7 +16,7 @@ from cdc_assets.operate.assess.finding import Finding, Obstacle, Rule, Subject, 
 _NO, _PARTIAL = Verdict.NO, Verdict.PARTIAL
 _ANEW: Final = (
     "let the producer choose partitions by the row's key, and build the table from a new snapshot: "
-    "cdc-assets rebuild --from-snapshot (docs/operations.md#added-partitions)"
+    "cdc-assets rebuild --from-snapshot (docs/how-to/tables/add-partitions.md)"
 )
 _KEPT: Final = "a record that leaves the log before it is merged stops the table"
 _LONGER: Final = "make it longer than the longest time in which nobody merges, such as 7 days"

@@ -198,7 +198,7 @@ class ExistingTable:
     def _require_mirror(self) -> None:
         mode, remedy = self._source.mode_of(self._entry.table), _NEW_TABLE
         if mode is not Mode.MIRROR:
-            what = f"a table of mode: {mode} is made of changes, which rows do not tell"
+            what = f"a table of mode: {mode} is made of changes, which rows do not show"
             raise ConfigError(what, where=self._where, remedy=remedy)
         if self._entry.shard is not None:
             what = "several tables are merged into the lake table (merge_into)"

@@ -34,7 +34,7 @@ class ResetOptions(NamedTables, Reasoned, Planned):
 class DropOptions(ResetOptions):
     """The options of `drop`."""
 
-    lake: bool = Field(default=False, description="Also take what the lake has of them out of it.")
+    lake: bool = Field(default=False, description="Also remove the tables from the catalog.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Reset(DirectiveOperation[ResetOptions, RemovalPlan]):
     options = ResetOptions
     job = Job(
         "reset_tables", "reset", MODE,
-        "Forget what the lake has of tables, and merge all of their logs again.",
+        "Remove tables from the lake, and merge all of their logs again.",
     )  # fmt: skip
 
     def prepare(self, host: Host, options: ResetOptions) -> Iterator[Progress]:

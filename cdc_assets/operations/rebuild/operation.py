@@ -42,23 +42,23 @@ class RebuildOptions(OneTable, Planned):
 
     from_source: bool = Field(
         default=False,
-        description="Read the rows from the source's database, by Spark, and merge the log over "
-        "them: where the log has lost a part of the changes.",
+        description="Read the rows from the source's database with Spark, and merge the log over "
+        "them. Use it where the log has lost changes.",
     )
     from_snapshot: bool = Field(
         default=False,
-        description="The log no longer begins with the table's beginning: read on from now, and "
-        "wait for a new snapshot.",
+        description="Begin at the end of the log, and wait for a new snapshot of the connector.",
     )
     via: Literal["hand", "signal"] = Field(
         default="hand",
-        description="Who starts that snapshot: a person, or a signal of ours, which is followed "
-        "then.",
+        description="Origin of that snapshot: started by an operator (hand), or requested and "
+        "followed by the command (signal).",
     )
-    snapshot_done: bool = Field(default=False, description="That snapshot is complete.")
-    abandon: bool = Field(default=False, description="Drop what was built so far.")
+    snapshot_done: bool = Field(default=False, description="The connector's snapshot is complete.")
+    abandon: bool = Field(default=False, description="Drop the shadow table.")
     forget: bool = Field(
-        default=False, description="Let go of what earlier rebuilds have replaced."
+        default=False,
+        description="Delete the tags before_rebuild_*, so that their snapshots can expire.",
     )
     verify: bool = Field(
         default=True,
@@ -226,7 +226,7 @@ class RebuildTable(Operation[RebuildOptions, RebuildPlan]):
     def check(self, options: RebuildOptions) -> None:
         """Refuses a signal without a snapshot to ask for."""
         if options.via == "signal" and not options.from_snapshot:
-            what = "a signal asks for a snapshot, and none is wanted"
+            what = "a signal requests a snapshot, and --from-snapshot is missing"
             raise ConfigError(what, where=f"table={options.table}", remedy="add --from-snapshot")
 
     def plan(self, session: TableSession, options: RebuildOptions) -> RebuildPlan:

@@ -250,7 +250,7 @@ class ShadowFromSource:
         """
         mode = self._source.mode_of(self._entry.table)
         if mode is not Mode.MIRROR:
-            what = f"a table of mode: {mode} is made of changes, which rows do not tell"
+            what = f"a table of mode: {mode} is made of changes, which rows do not show"
             raise ConfigError(what, where=self._where, remedy="rebuild it from its log")
         if self._keeps_deleted:
             self._require_same_key(standing)

@@ -245,7 +245,7 @@ class SignalResnapshot:
             raise TransientError(why, where=self._where, remedy="run the same command again")
         # 6. find and put right
         if note is None:
-            why = "another one has asked for the snapshot, and nothing tells since when it runs"
+            why = "another one has asked for the snapshot, and it is unknown since when it runs"
             return SignalReport(table, snapshot.rows, is_joined=True, why=why, seconds=pace.seconds)
         with pace.step("look for rows"):
             found = self._unshown(note)

@@ -150,7 +150,7 @@ class Waves:
         plan = self.plan()
         position = highest_of(plan)
         if not position:
-            what = "no change of the table was applied yet: nothing tells what a row is newer than"
+            what = "no change of the table was applied yet: it is unknown what a row is newer than"
             raise TerminalError(what, where=self._where, remedy=f"rebuild {self.entry.table}")
         # 2. wait for transactions
         self._require(self.verification.waits.settled(self.entry, self.source, position))

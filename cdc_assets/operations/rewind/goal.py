@@ -87,7 +87,7 @@ def parse_time(text: str) -> datetime:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        msg = f"{text!r} is no snapshot, time, offsets or tag of a rewind"
+        msg = f"{text!r} is not a snapshot, time, offsets or tag of a rewind"
         remedy = "write 4358109269898186, 2026-03-01T07:15 (UTC), 0:1234,1:77 or before_rewind_1"
         raise ConfigError(msg, remedy=remedy) from None
     return at if at.tzinfo else at.replace(tzinfo=UTC)
@@ -96,7 +96,7 @@ def parse_time(text: str) -> datetime:
 def _undone(history: TableHistory) -> RewindTarget:
     newest = next(iter(history.past.tags), None)
     if newest is None:
-        what = "there is nothing to undo: no rewind has kept anything, or it was let go of"
+        what = "there is nothing to undo: no rewind has kept anything, or its tag was deleted"
         raise TerminalError(what, where=f"table={history.entry.table}")
     return _of_tag(history, newest)
 

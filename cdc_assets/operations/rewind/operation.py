@@ -43,10 +43,13 @@ class RewindOptions(OneTable, Planned):
         description="A snapshot, a time (ISO 8601; UTC unless it says another), offsets such as "
         "0:1234,1:77, or a tag before_rewind_<n>.",
     )
-    undo: bool = Field(default=False, description="To what the last rewind has replaced.")
-    forget: bool = Field(default=False, description="Let go of what rewinds have replaced.")
+    undo: bool = Field(default=False, description="Rewind to the state before the last rewind.")
+    forget: bool = Field(
+        default=False,
+        description="Delete the tags before_rewind_*, so that their snapshots can expire.",
+    )
     all_shards: bool = Field(
-        default=False, description="What else is merged into the lake table goes back, too."
+        default=False, description="Rewind all tables that are merged into the lake table together."
     )
 
     @property
@@ -72,7 +75,7 @@ class ForgetPlan:
 
 
 class Rewind(Operation[RewindOptions, RewindPlan | ForgetPlan]):
-    """Rewind TABLE to an earlier publish: rows, offsets and remembered deletes, in one commit.
+    """Rewind TABLE to an earlier commit: rows, offsets and delete markers together.
 
     The table continues from there: later changes are merged again. The replaced snapshot is kept,
     as a tag, until --forget. The command may be interrupted and run again. If a run publishes

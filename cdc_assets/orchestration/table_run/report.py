@@ -34,6 +34,7 @@ from cdc_assets.orchestration.metadata import (
 )
 from cdc_assets.orchestration.sensors.ddl import observation
 from cdc_assets.orchestration.table_run.step import Intention, TableStep
+from cdc_assets.reference import explained
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
@@ -264,7 +265,7 @@ class FailureRecord:
     def fail(self, error: Exception) -> None:
         """Records the table's failure; only logs a warning if that is impossible for now."""
         hold = self.hold if isinstance(error, StalledError) else None
-        self._record(kind_of(error), message_of(error), hold)
+        self._record(kind_of(error), explained(error), hold)
 
     def settle(self) -> Iterator[dg.AssetObservation]:
         """Clears the table's failure after a success. Call it before the checks, which read it.

@@ -1,0 +1,1 @@
+"""Generates the pages of ``docs/reference/`` that the code knows."""
