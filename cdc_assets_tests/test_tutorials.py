@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,15 @@ def test_a_tutorial_has_commands_and_reasons_for_those_that_are_not_run(page: Pa
     found = steps_of(page.read_text())
     assert len(found) >= 3
     assert [each.line for each in found if each.mark == NOT_RUN and not each.said] == []
+
+
+def test_the_files_that_the_page_of_kubernetes_names_are_there() -> None:
+    checkout = PAGES.parents[1]
+    if not (checkout / "deploy").is_dir():
+        pytest.skip("deploy/ is not part of this checkout")
+    named = set(re.findall(r"\bdeploy/(?:\w+/|Dockerfile)[\w.-]*", (PAGES / "kubernetes.md").read_text()))
+    assert len(named) >= 7
+    assert [each for each in sorted(named) if not (checkout / each).exists()] == []
 
 
 PAGE = """\
