@@ -24,7 +24,7 @@ PORT ?= 3000
 # Of `make newest`.
 NEWEST := $(addprefix cdc_assets_tests/,test_component.py orchestration/test_side_by_side.py orchestration/test_event_log.py)
 
-.PHONY: help demo dev unit test lint type shape jars bench soak newest dist install stack-up stack-down clean
+.PHONY: help demo dev unit test lint type shape jars bench soak newest docs dist install stack-up stack-down clean
 
 help:  ## this list
 	@bold= plain=; if [ -t 1 ] && [ -z "$${NO_COLOR:-}" ]; then bold=$$'\033[1m' plain=$$'\033[0m'; fi; \
@@ -84,6 +84,10 @@ newest: $(UV)  ## what depends on Dagster's inside, with the newest Dagster, in 
 	if $(HOME_DIR)/newest/bin/python -m pytest -q -p no:cacheprovider -m "unit or slow" $(NEWEST) >$$file 2>&1; \
 	then echo "works with Dagster $$version"; else cat $$file; echo "does not work with Dagster $$version"; exit 1; fi
 
+docs: $(UV)  ## the documentation's site in site/, with search; fails on a link that leads nowhere
+	@$(UV) run -q --no-project --isolated --with-requirements <($(UV) export -q --frozen --only-group docs --no-hashes) zensical build --strict
+	@$(PYTHON) -m cdc_assets_tests.links
+
 dist: .venv/.synced  ## wheels and sdists in dist/, the same for the same commit
 	rm -rf dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(UV) build --all-packages --out-dir dist
@@ -99,7 +103,7 @@ stack-down: .venv/.synced  ## stop it
 
 clean: ## stop the stack and remove everything that was installed or written here
 	@if [ -x $(BIN)/cdc-assets ]; then $(BIN)/cdc-assets stack down --force; fi
-	rm -rf $(HOME_DIR) .venv .uv dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(HOME_DIR) .venv .uv dist site .cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(UV):
 	@test -n "$(PYTHON)" || { echo "Python 3.11 to 3.14 is needed, and none was found on PATH: make PYTHON=/path/to/python3.12" >&2; exit 1; }

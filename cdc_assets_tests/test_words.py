@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets_tests.words import CHECKOUT, READ, files_in, found_in, instead, main
+from cdc_assets_tests.words import (
+    CHECKOUT,
+    LONGEST,
+    READ,
+    files_in,
+    found_in,
+    instead,
+    long_in,
+    main,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -117,3 +126,29 @@ def test_a_folder_without_refused_words_passes(
     written(tmp_path, CLEAN)
     assert main([tmp_path]) == 0
     assert capsys.readouterr().out == ""
+
+
+LONG = f"""\
+# Title
+
+{"word " * LONGEST}
+{"*more* "}end. {"short " * 10}. `{"code " * 40}` and
+[a link](https://example.org/{"x" * 9}) end here.
+
+- {"item " * 30}
+- {"item " * 30}
+
+| {"cell " * 30}| {"cell " * 30}|
+|---|---|
+
+1. {"word " * 36}
+"""
+
+
+def test_long_sentences_of_a_page_are_found_with_their_line(tmp_path: Path) -> None:
+    page = written(tmp_path, LONG, "page.md")
+    assert list(long_in(page)) == [(3, "a sentence of 37 words"), (13, "a sentence of 36 words")]
+
+
+def test_no_sentence_of_the_users_pages_is_long(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([CHECKOUT / "docs", CHECKOUT / "README.md"]) == 0, capsys.readouterr().out

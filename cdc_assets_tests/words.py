@@ -1,9 +1,12 @@
-"""Refuses words that hide what a sentence is about: ``python -m cdc_assets_tests.words``.
+"""Refuses words that hide what a sentence is about, and long sentences: ``python -m …words``.
 
 Looks at docstrings, help texts and messages: every string of the product with a space in it; and
 at the prose of Markdown files, except the changelog. Names of code are ignored: text between
 backticks, the name before the colon in a docstring's list of arguments or attributes, code blocks,
 targets of links, HTML tags. CONTRIBUTING.md, *Words*, says what to write instead.
+
+On the pages that users read, no sentence has more than `LONGEST` words. A name of code is one word,
+and a cell of a table ends a sentence, as a list's item does.
 """
 
 from __future__ import annotations
@@ -22,6 +25,9 @@ READ: Final = tuple(
 )
 """The folders and files that are checked."""
 EXEMPT: Final = "CHANGELOG.md"
+LONGEST: Final = 35
+SHORT: Final = ("docs/tutorials", "docs/how-to", "docs/reference", "docs/explanation", "README.md")
+"""The pages whose sentences are limited."""
 REFUSED: Final = {
     r"anew": "again; from the source; a new …",
     r"beside": "next to a file: say the folder; of two tables: shadow table; in addition to",
@@ -43,6 +49,9 @@ _MARKUP: Final = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 """Parts of Markdown that are not prose: code blocks, code spans, targets of links, HTML tags."""
+_SENTENCE: Final = re.compile(
+    r"(?:(?!\n *\n|\n *(?:[-*#>]|\d+\.) |[.!?][\"*_)]*\s|\|).)+", re.DOTALL
+)
 
 
 def found_in(file: Path) -> Iterator[tuple[int, str]]:
@@ -50,6 +59,20 @@ def found_in(file: Path) -> Iterator[tuple[int, str]]:
     for first, prose in _prose_of(file):
         for match in _REFUSED.finditer(prose):
             yield first + prose.count("\n", 0, match.start()), " ".join(match[0].split())
+
+
+def long_in(file: Path) -> Iterator[tuple[int, str]]:
+    """Yields line and fault of each sentence of a page with more than `LONGEST` words."""
+    prose = _MARKUP.sub(_word, file.read_text(encoding="utf-8"))
+    for match in _SENTENCE.finditer(prose):
+        count = len(re.findall(r"[^\W_][\w'./-]*", match[0]))
+        if count > LONGEST:
+            yield 1 + prose.count("\n", 0, match.start() + 1), f"a sentence of {count} words"
+
+
+def _word(code: re.Match[str]) -> str:
+    """Returns one word in place of a name of code, and nothing in place of other markup."""
+    return f"x{_blank(code)[1:]}" if code[2] else _blank(code)
 
 
 def _prose_of(file: Path) -> Iterator[tuple[int, str]]:
@@ -80,11 +103,16 @@ def files_in(places: Sequence[Path]) -> list[Path]:
 
 
 def main(places: Sequence[Path] = READ) -> int:
-    """Prints each refused word with its place, and returns 1 if there is any."""
+    """Prints refused words and long sentences with their places; returns 1 if there are any."""
     found = [(file, line, word) for file in files_in(places) for line, word in found_in(file)]
     for file, line, word in found:
         print(f"{file}:{line}: '{word}' → {instead(word.lower())}")
-    return int(bool(found))
+    limited = [CHECKOUT / each for each in SHORT]
+    pages = [f for f in files_in(places) if any(f.is_relative_to(each) for each in limited)]
+    long = [(file, line, fault) for file in pages for line, fault in long_in(file)]
+    for file, line, fault in long:
+        print(f"{file}:{line}: {fault} → at most {LONGEST}; one idea a sentence")
+    return int(bool(found or long))
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ LONGEST_FIRST: Final = (
     "stack/test_resnapshot",
     "stack/test_rebuild_from_source",
     "stack/test_first_read",
+    "stack/test_tutorials",
     "stack/test_watched",
     "stack/test_odd_names",
     "stack/test_backfill",

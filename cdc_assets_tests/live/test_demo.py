@@ -10,7 +10,7 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,13 @@ from cdc_assets_devstack.stack import LocalStack
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets_tests import waiting
+from cdc_assets_tests.command import run_command
 from cdc_assets_tests.lake_view import read_rows
 from cdc_assets_tests.live.runs_of import runs_of
 from cdc_assets_tests.processes import LOOPBACK, listened_at
 from cdc_assets_tests.stack.oracle import difference
 from cdc_assets_tests.stack.postgres_side import PostgresSide
+from cdc_assets_tests.toy import profiles
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
@@ -172,12 +174,7 @@ def test_the_asset_page_shows_the_partition_the_check_and_the_plots(
     pictures = Path(os.environ.get("CDC_ASSETS_SCREENSHOTS", tmp_path))
     until(lambda: lake_rows(stack_config, "orders"), "the table was merged")
     until(lambda: has_check(demo), "the check was evaluated")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        page = browser.new_page(viewport={"width": 1440, "height": 900})
-        page.set_default_timeout(60_000)
-        welcome = page.get_by_role("button", name="Skip")
-        page.add_locator_handler(welcome, lambda button: button.click())
+    with opened(sync_api) as page:
         asset = f"{demo.dagster.url}/assets/shop/public/orders"
 
         page.goto(f"{asset}?view=partitions")
@@ -197,7 +194,43 @@ def test_the_asset_page_shows_the_partition_the_check_and_the_plots(
         page.get_by_text("orders").first.wait_for()
         page.wait_for_load_state("networkidle")
         page.screenshot(path=pictures / "asset-graph.png")
+
+
+@contextmanager
+def opened(sync_api: Any) -> Iterator[Any]:
+    """A page of a browser."""
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.set_default_timeout(60_000)
+        welcome = page.get_by_role("button", name="Skip")
+        page.add_locator_handler(welcome, lambda button: button.click())
+        yield page
         browser.close()
+
+
+@profiles.in_soak
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+def test_a_table_that_stops_says_why_on_its_page(
+    demo: Demo, stack_config: ReplicationConfig, tmp_path: Path
+) -> None:
+    """The last one: the table stays as it is."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    pictures = Path(os.environ.get("CDC_ASSETS_SCREENSHOTS", tmp_path))
+    until(lambda: lake_rows(stack_config, "inventory"), "the table was merged")
+    with psycopg.connect(demo.stack.postgres.dsn("shop"), autocommit=True) as database:
+        database.execute("ALTER TABLE inventory ALTER COLUMN on_hand TYPE text")
+        database.execute("UPDATE inventory SET on_hand = 'twelve' WHERE product_id = 1")
+
+    def said() -> str:
+        return run_command(tmp_path, "status", config=stack_config.path).stdout
+
+    until(lambda: "FAILING" in said(), "the table has stopped")
+    with opened(sync_api) as page:
+        page.goto(f"{demo.dagster.url}/assets/shop/public/inventory?view=checks")
+        page.get_by_text("schema_in_sync").first.click()
+        page.get_by_text("on_hand").first.wait_for()
+        page.screenshot(path=pictures / "failing.png")
 
 
 def has_check(demo: Demo) -> bool:

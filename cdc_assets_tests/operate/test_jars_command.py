@@ -19,7 +19,7 @@ pytestmark = pytest.mark.unit
 
 ALWAYS = {"iceberg-spark-runtime-4.1_2.13", "spark-sql-kafka-0-10_2.13"}
 POSTGRES, MARIADB = "postgresql", "mariadb-java-client"
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "compatibility.md"
 
 
 def names(coordinates: tuple[str, ...]) -> set[str]:
@@ -42,7 +42,7 @@ def test_every_coordinate_is_in_the_local_servers_manifest_and_on_the_page() -> 
     for each in packages(needed_by(None)):
         _, name, version = each.split(":")
         assert f"{name}-{version}.jar" in installed
-        assert f"`{each}`" in README.read_text() or f"`{name}:{version}`" in README.read_text()
+        assert f"`{each}`" in PAGE.read_text() or f"`{name}:{version}`" in PAGE.read_text()
 
 
 def test_without_a_configuration_the_drivers_of_all_databases_are_named(printed: str) -> None:
