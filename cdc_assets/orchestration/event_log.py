@@ -108,7 +108,7 @@ def _delete_runless(
 ) -> int:
     """Deletes an asset's old events of a kind that have neither a run nor a partition.
 
-    One with a partition closes an hour, once: it is the newest of its partition, and stays.
+    One with a partition opens or closes an hour, once, and stays.
     """
     mine = db.and_(
         _events.asset_key == asset, _events.dagster_event_type == kind, _events.partition.is_(None)

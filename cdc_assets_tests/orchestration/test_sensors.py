@@ -118,6 +118,32 @@ class TestDiscover:
         assert skipped(result) == "No new topics; 1 tables."
         assert not result.asset_events
 
+    @pytest.mark.parametrize(
+        ("times", "first"),
+        [
+            ([], "2026-03-04-12:00"),
+            ([NOW - 30 * HOUR, NOW - 40 * HOUR, NOW], "2026-03-03-06:00"),
+            ([NOW - 5000 * HOUR, NOW], "2026-02-25-12:00"),
+            ([NOW + 5000 * HOUR, NOW], "2026-03-04-12:00"),
+        ],
+        ids=["no record", "the first record", "months ago", "in the future"],
+    )
+    def test_hours_begin_with_the_first_tables_and_stay_for_later_ones(
+        self, world: World, instance: dg.DagsterInstance, times: list[datetime], first: str
+    ) -> None:
+        world.topic("empty")
+        world.produce(world.topic("orders", partitions=2), times, partition=1)
+        begins = {each.hours_from for each in world.discover()}
+        assert [hour_of(each).key for each in begins] == [first]
+        world.produce(world.topic("later"), [NOW - 160 * HOUR, NOW])
+        world.now = NOW + 48 * HOUR
+        loaded = world.discover()
+        assert ({each.hours_from for each in loaded}, len(loaded)) == (begins, 3)
+        hours = {
+            r.partition_key for r in tick(replicate(world, loaded), instance).run_requests or ()
+        }
+        assert first in hours, "older records are of the first hour"
+
 
 def replicate(world: World, loaded: Registry) -> dg.SensorDefinition:
     return replicate_sensor(world.config, loaded, clock=lambda: world.now)
