@@ -661,6 +661,7 @@ class TestReplicationSlo:
         assert not is_asked_for(), "nobody has opened the present hour of the other table"
         closes()
         assert is_asked_for()
+        assert not is_asked_for(), "once"
         merges(loaded.entries[0])
         assert is_asked_for(), "a change within the hour"
 
