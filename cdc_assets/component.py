@@ -68,14 +68,15 @@ def when_changed() -> dg.AutomationCondition[Any]:
     """Returns a condition that runs an asset when a table that it depends on has changed.
 
     It does not run an asset that is running. Unlike `AutomationCondition.eager()` it waits neither
-    for hours of the table in which nothing was replicated (an asset without partitions depends on
-    all of them) nor for runs of the table to end: these stay for minutes, and readers see their
-    publishes at once. A change while the asset runs, or after its run was requested and before it
-    began, triggers another run. An asset with the tables' hours runs for each hour that changed.
+    for missing hours of the table (an asset without partitions depends on all of them) nor for runs
+    of the table to end: these stay for minutes, and readers see their publishes at once. A change
+    while the asset runs, or after its run was requested and before it began, triggers another run.
+    An asset with the tables' hours runs for each hour that changed.
 
     A replicated table has changed when a run has materialized it, which each publish does, and
-    once more the run's end. Events without a run change nothing: those that close hours, idle ones
-    too, and those that say that a table is paused. Of any other dependency each update counts.
+    once more the run's end. Events without a run change nothing: those that open and close hours,
+    idle ones too, and those that say that a table is paused. Of any other dependency each update
+    counts.
     """
     ours = dg.AssetSelection.tag(*REPLICATED)
     any_run = dg.AutomationCondition.any_new_update_has_run_tags()  # requires no tag, but a run

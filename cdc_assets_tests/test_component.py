@@ -3,7 +3,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -15,11 +18,11 @@ import cdc_assets
 from cdc_assets.config import Secret, load_config
 from cdc_assets.config.load import read_config
 from cdc_assets.errors import TerminalError
-from cdc_assets.log.hours import hour_of
+from cdc_assets.log.hours import HOUR, hour_of
 from cdc_assets.operate.services import utc_now
-from cdc_assets.orchestration.assets import HOURS
+from cdc_assets.orchestration.assets import hourly_partitions
 from cdc_assets.orchestration.keys import maintenance_key, table_key
-from cdc_assets.registry import RegistryFile
+from cdc_assets.registry import HOURS_START, Registry, RegistryFile
 from cdc_assets_tests.world import registry_of, write_config
 
 pytestmark = pytest.mark.slow
@@ -247,6 +250,7 @@ def _downstream() -> dg.AssetsDefinition:
     return report
 
 
+HOURS = hourly_partitions(HOURS_START)
 KEY = dg.AssetKey(["shop", "public", "orders"])
 OTHER = dg.AssetKey("rates")
 
@@ -272,10 +276,15 @@ def write_event(instance: dg.DagsterInstance, kind: str, hour: str) -> None:
 
 
 def evaluated(
-    downstream: dg.AssetsDefinition, tmp_path: Path, *ticks: Sequence[str]
+    downstream: dg.AssetsDefinition,
+    tmp_path: Path,
+    *ticks: Sequence[str],
+    first: datetime = HOURS_START,
 ) -> Sequence[int]:
     """How often a downstream asset is asked for: at first, and after each tick's events."""
-    made = cdc_assets.build_definitions(write(tmp_path, "orders"), translator=Untagged())
+    config = load_config(write(tmp_path, "orders"))
+    known = Registry.of(replace(e, hours_from=first) for e in registry_of(config, "orders"))
+    made = cdc_assets.build_definitions(config, translator=Untagged(), registry=known)
     defs = dg.Definitions.merge(made, dg.Definitions(assets=[downstream, dg.AssetSpec(OTHER)]))
     asked, cursor = list[int](), None
     with dg.DagsterInstance.ephemeral() as instance:
@@ -284,7 +293,7 @@ def evaluated(
                 write_event(instance, event, hour_of(utc_now()).key)
             result = dg.evaluate_automation_conditions(defs, instance=instance, cursor=cursor)
             cursor = result.cursor
-            asked.append(result.get_num_requested(downstream.key))
+            asked.append(result.get_num_requested(next(iter(downstream.keys))))
     return asked
 
 
@@ -313,6 +322,63 @@ def test_each_update_counts_of_what_is_no_replicated_table(tmp_path: Path) -> No
 
     ticks = [["other"], ["closed"], ["merged"], ["closed", "other"]]
     assert evaluated(report, tmp_path, *ticks) == [0, 1, 0, 1, 1]
+
+
+def _model(condition: dg.AutomationCondition[Any]) -> dg.AssetsDefinition:
+    """An asset as dagster-dbt makes it: a multi-asset without partitions, by its manifest."""
+    spec = dg.AssetSpec("stg_orders", deps=[KEY], automation_condition=condition)
+
+    @dg.multi_asset(name="dbt", specs=[spec])
+    def dbt() -> None: ...
+
+    return dbt
+
+
+def test_models_without_partitions_run_when_a_table_of_this_hour_has_changed(
+    tmp_path: Path,
+) -> None:
+    now = hour_of(utc_now()).start
+    for condition in (cdc_assets.when_changed(), dg.AutomationCondition.eager()):
+        asked = evaluated(_model(condition), tmp_path, ["merged"], [], ["merged"], first=now)
+        assert asked == [0, 1, 0, 1]
+
+
+def test_eager_counts_the_events_that_close_hours_and_needs_them(tmp_path: Path) -> None:
+    """Unlike `when_changed`: it runs when an hour is closed, and not while one is missing."""
+    eager, now = dg.AutomationCondition.eager(), hour_of(utc_now()).start
+    ticks = ["closed"], [], ["closed"], ["merged"]
+    asked = evaluated(_model(eager), tmp_path, *ticks, first=now)
+    assert asked == [0, 1, 0, 1, 0], "a change right after a request is lost"
+    assert evaluated(_model(eager), tmp_path, ["merged"], ["merged"], first=now - HOUR) == [0] * 3
+
+
+def test_hourly_assets_of_other_hours_map_to_those_of_their_tables(tmp_path: Path) -> None:
+    """Their hours may begin later, or earlier with a mapping that says so."""
+    now = hour_of(utc_now()).start
+    lenient = dg.TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)
+    for first, mapping in ((now, None), (HOURS_START, lenient)):
+
+        @dg.asset(
+            deps=[dg.AssetDep(KEY, partition_mapping=mapping)],
+            partitions_def=hourly_partitions(first),
+            automation_condition=cdc_assets.when_changed(),
+        )  # fmt: skip
+        def report() -> None: ...
+
+        assert evaluated(report, tmp_path, ["merged"], first=now - 3 * HOUR) == [0, 1]
+
+
+def test_a_job_of_the_project_may_select_all_tables_of_a_replication(tmp_path: Path) -> None:
+    config = load_config(write(tmp_path, "orders", "items"))
+    job = dg.define_asset_job("nightly", dg.AssetSelection.groups("shop"))
+    made = cdc_assets.build_definitions(config)
+    dg.Definitions.validate_loadable(dg.Definitions.merge(made, dg.Definitions(jobs=[job])))
+    # Inverse: tables with different hours stop the whole code location.
+    first, second = registry_of(config, "orders", "items")
+    known = Registry.of([first, replace(second, hours_from=HOURS_START + HOUR)])
+    made = cdc_assets.build_definitions(config, registry=known)
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match="resolve asset job nightly"):
+        dg.Definitions.validate_loadable(dg.Definitions.merge(made, dg.Definitions(jobs=[job])))
 
 
 def test_eager_works_for_an_asset_that_depends_on_the_last_hour(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import multiprocessing
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import fsspec
 import pytest
@@ -17,6 +17,7 @@ from cdc_assets.files import take_lock
 from cdc_assets.operate.failure_book import FailureBook
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.registry import (
+    HOURS_START,
     Beginning,
     Dropped,
     Registry,
@@ -71,6 +72,45 @@ def test_where_a_table_begins_is_kept(tmp_path):
     assert again.entries == (replace(entry("a"), begins=begins), entry("b"))
     assert file.add([entry("a")]).entries == again.entries
     assert begins.at_in("another") == OffsetVector()
+
+
+@pytest.mark.unit
+def test_the_hours_of_all_tables_begin_where_those_of_the_first_ones_do(tmp_path):
+    file = RegistryFile(str(tmp_path / "registry.json"))
+    assert file.load().hours_from is None
+    first = datetime(2026, 11, 20, 9, tzinfo=UTC)
+    file.add([replace(entry("a"), hours_from=first)])
+    for hours in (-3, 5):
+        file.add([replace(entry(f"b{hours}"), hours_from=first + timedelta(hours=hours))])
+    again = RegistryFile(file.url).load()
+    assert {each.hours_from for each in again} == {first}
+    assert (again.hours_from, len(again)) == (first, 3)
+    file.remove([entry("a").table])
+    file.add([replace(entry("a"), hours_from=THEN)])
+    assert {each.hours_from for each in file.load()} == {first}
+
+
+@pytest.mark.unit
+def test_hours_of_tables_that_were_registered_without_a_begin_begin_with_2026(tmp_path):
+    path = tmp_path / "registry.json"
+    file = RegistryFile(str(path))
+    file.add([entry("a")])
+    assert "hours_from" not in path.read_text(), "an earlier version wrote it so"
+    file.add([replace(entry("b"), hours_from=THEN)])
+    assert {each.hours_from for each in RegistryFile(file.url).load()} == {HOURS_START}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("text", ["2026-11-20T09:30:00+00:00", "2020-01-01T00:00:00Z", "soon"])
+def test_a_begin_that_is_no_hour_is_refused(tmp_path, text):
+    path = tmp_path / "registry.json"
+    file = RegistryFile(str(path))
+    file.add([replace(entry("a"), hours_from=THEN)])
+    path.write_text(
+        path.read_text().replace(f'hours_from": "{THEN.isoformat()}', f'hours_from": "{text}')
+    )
+    with pytest.raises(TerminalError, match="not readable"):
+        RegistryFile(file.url).load()
 
 
 @pytest.mark.unit

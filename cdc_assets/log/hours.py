@@ -3,7 +3,7 @@
 ``f(t)`` is the earliest offset with a timestamp at or after ``t``, or the log's end where
 there is none. It never falls as ``t`` rises, whatever the order of the timestamps, so the
 ranges ``[f(H), f(H+1))`` of consecutive hours follow each other without gap or overlap.
-The first window reaches back to the log's beginning, so that nothing is older than it.
+The first window of a table reaches back to the log's beginning, so that nothing is older than it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
-
-HOURS_START: Final = datetime(2026, 1, 1, tzinfo=UTC)
-"""Start of the first window. It must never change: partition keys count from it."""
+from cdc_assets.registry.entries import HOURS_START
 
 HOUR: Final = timedelta(hours=1)
+
+REACH: Final = timedelta(days=7)
+"""How far the first window of a table may be before its discovery: as long as Kafka keeps records
+by default. A topic whose first record is years old would have 60,000 empty hours."""
 
 _LAST_START: Final = datetime(9999, 12, 31, 22, tzinfo=UTC)
 """Start of the last window, whose end is a time, too."""
@@ -74,10 +76,9 @@ class HourWindow:
         """The partition key."""
         return self.start.strftime(KEY_FORMAT)
 
-    @property
-    def is_first(self) -> bool:
-        """Whether it also holds everything older."""
-        return self.start == HOURS_START
+    def is_first(self, first: datetime = HOURS_START) -> bool:
+        """Returns whether the window also holds everything older, if hours begin at ``first``."""
+        return self.start <= first
 
     def next(self) -> HourWindow:
         """Returns the hour after."""
@@ -104,10 +105,11 @@ class WindowOffsets:
         return self.start.ranges_to(self.end)
 
 
-def hour_of(t: datetime) -> HourWindow:
+def hour_of(t: datetime, first: datetime = HOURS_START) -> HourWindow:
     """Returns the window that holds an aware time.
 
-    Times before HOURS_START belong to the first window, those near the calendar's end to the last.
+    Times before ``first``, the start of the first window, belong to that window; those near the
+    calendar's end to the last.
 
     Raises:
         ValueError: if the time has no zone.
@@ -115,20 +117,25 @@ def hour_of(t: datetime) -> HourWindow:
     if t.tzinfo is None:
         msg = "a time without a zone cannot be placed in an hour"
         raise ValueError(msg)
-    if t < HOURS_START:
-        return HourWindow.starting(HOURS_START)
+    if t < first:
+        return HourWindow.starting(first)
     if t >= _LAST_START:
         return HourWindow.starting(_LAST_START)
     return HourWindow.starting(HOURS_START + (t - HOURS_START) // HOUR * HOUR)
 
 
-def boundaries(windows: Iterable[HourWindow]) -> tuple[datetime, ...]:
+def boundaries(
+    windows: Iterable[HourWindow], first: datetime = HOURS_START
+) -> tuple[datetime, ...]:
     """Returns the times whose offsets cut these windows, ascending, each once."""
-    return tuple(sorted({time for window in windows for time in _edges(window)}))
+    return tuple(sorted({time for window in windows for time in _edges(window, first)}))
 
 
 def cut(
-    window: HourWindow, begin: OffsetVector, offsets_at: Callable[[datetime], OffsetVector]
+    window: HourWindow,
+    begin: OffsetVector,
+    offsets_at: Callable[[datetime], OffsetVector],
+    first: datetime = HOURS_START,
 ) -> WindowOffsets:
     """Returns the offsets of a window.
 
@@ -136,10 +143,23 @@ def cut(
         window: the hour.
         begin: the log's beginning, at which the first window starts.
         offsets_at: ``f``, for the times of `boundaries`.
+        first: the start of the first window.
     """
-    start = begin if window.is_first else offsets_at(window.start)
+    start = begin if window.is_first(first) else offsets_at(window.start)
     return WindowOffsets(start, offsets_at(window.end))
 
 
-def _edges(window: HourWindow) -> tuple[datetime, ...]:
-    return (window.end,) if window.is_first else (window.start, window.end)
+def first_hour(earliest: datetime | None, now: datetime) -> datetime:
+    """Returns the start of the first window of tables that are found now.
+
+    That is the hour of their earliest record, but none of the future, and at most `REACH` before
+    the present one: older records belong to the first window. Without a record it is the present
+    hour.
+    """
+    present = hour_of(now).start
+    oldest = hour_of(present - REACH).start
+    return present if earliest is None else min(hour_of(earliest, oldest).start, present)
+
+
+def _edges(window: HourWindow, first: datetime) -> tuple[datetime, ...]:
+    return (window.end,) if window.is_first(first) else (window.start, window.end)

@@ -19,7 +19,7 @@ from cdc_assets.changes.retention import TopicRetention
 from cdc_assets.log.admin import Admin
 from cdc_assets.log.common_cut import CutFinder
 from cdc_assets.log.errors import of_partition
-from cdc_assets.log.hours import HourWindow, WindowOffsets, boundaries, cut
+from cdc_assets.log.hours import HOURS_START, HourWindow, WindowOffsets, boundaries, cut
 from cdc_assets.log.kinds import TopicKind, kind_of_topic
 from cdc_assets.log.marks import Marks
 from cdc_assets.log.reader import EPOCH, Largest, Place, Reader, Span, every_size
@@ -166,14 +166,22 @@ class KafkaLog:
         }
 
     def window_offsets(
-        self, topics: Iterable[str], windows: Sequence[HourWindow]
+        self, topics: Iterable[str], windows: Sequence[HourWindow], first: datetime = HOURS_START
     ) -> dict[tuple[str, HourWindow], WindowOffsets]:
-        """Returns the offsets of each topic in each hour; see `hours`."""
+        """Returns the offsets of each topic in each hour; see `hours`.
+
+        Args:
+            topics: the topics.
+            windows: the hours.
+            first: the start of the first hour, which reaches back to the log's beginning.
+        """
         wanted = tuple(topics)
-        at = self.offsets_at(wanted, boundaries(windows))
+        at = self.offsets_at(wanted, boundaries(windows, first))
         marks = self.watermarks(wanted)
         return {
-            (topic, window): cut(window, marks[topic].begin, lambda t, topic=topic: at[topic, t])
+            (topic, window): cut(
+                window, marks[topic].begin, lambda t, topic=topic: at[topic, t], first
+            )
             for topic in marks
             for window in windows
         }

@@ -22,8 +22,10 @@ from cdc_assets.errors import CdcError, ConfigError, TerminalError, UnreachableE
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.names import match_topics
 from cdc_assets.formats.registered import formats_of
+from cdc_assets.log.hours import first_hour
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.left_behind import late_under_old_names
+from cdc_assets.log.reader import EPOCH
 from cdc_assets.naming import some_of
 from cdc_assets.operate.by_record import elsewhere, named_by_records, untaken_topics, without_rows
 from cdc_assets.operate.judged_kinds import (
@@ -381,13 +383,31 @@ def _spellings(table: TableName) -> tuple[str, ...]:
 
 def _added(services: Services, known: Registry, new: tuple[TableEntry, ...]) -> Discovery:
     """Stores entries; ``added`` are those of tables that were not known."""
-    fresh = tuple(each for each in new if each.table not in known.tables)
     if not new:
         return Discovery(known, ())
+    first = known.hours_from or _first_hour(services, new)
+    new = tuple(replace(each, hours_from=first) for each in new)
+    fresh = tuple(each for each in new if each.table not in known.tables)
     try:
         return Discovery(services.registry.add(new), fresh)
     except TerminalError:
         return _one_by_one(services, new, fresh)
+
+
+def _first_hour(services: Services, new: Sequence[TableEntry]) -> datetime:
+    """Returns the start of the first hour of a replication's first tables.
+
+    Records without a time do not count; Kafka gives them one before 1970. Nor does a topic of which
+    a partition has no leader.
+
+    Raises:
+        UnreachableError: if Kafka does not answer.
+    """
+    there = services.log.bounds({each.topic for each in new}).marks
+    firsts = services.log.firsts(there)
+    times = [each.timestamp for records in firsts.values() for each in records]
+    known = [each for each in times if each >= EPOCH]
+    return first_hour(min(known, default=None), services.clock())
 
 
 def _one_by_one(

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.log.hours import HOUR, HourWindow, hour_of
+from cdc_assets.log.hours import HOUR, HOURS_START, HourWindow, hour_of
 
 if TYPE_CHECKING:
     from cdc_assets.log.kafka import KafkaLog
@@ -16,7 +16,10 @@ HOURS_PER_LOOK: Final = 48
 
 
 def hours_to_read(
-    log: KafkaLog, positions: Mapping[str, OffsetVector], now: datetime
+    log: KafkaLog,
+    positions: Mapping[str, OffsetVector],
+    now: datetime,
+    first: datetime = HOURS_START,
 ) -> dict[str, HourWindow]:
     """Returns each topic's first hour whose window ``[f(H), f(H+1))`` extends beyond the position.
 
@@ -29,13 +32,14 @@ def hours_to_read(
         log: Kafka.
         positions: next-to-read offsets of topics that have something unread.
         now: the aware time.
+        first: the start of the tables' first hour, which holds all older records.
     """
-    current = hour_of(now)
+    current = hour_of(now, first)
     begin = log.offsets_at(list(positions), [current.start])
     late = {t: positions[t] for (t, _), start in begin.items() if _behind(positions[t], start)}
     found = dict.fromkeys(positions.keys() - late.keys(), current)
-    for topic, first in log.first_unread(late).items() if late else ():
-        guess = hour_of(first) if first else current
+    for topic, time in log.first_unread(late).items() if late else ():
+        guess = hour_of(time, first) if time else current
         found[topic] = _first_from(log, topic, positions[topic], guess, current)
     return found
 

@@ -1,8 +1,9 @@
 """Defines assets from the registry: the replicated tables, and the lineage before them.
 
-A partition is one UTC hour of the log, the same hours for every table. Partition H of a table is,
-for each Kafka partition, the offsets ``[f(H), f(H+1))`` where ``f(t)`` is the earliest offset with
-a timestamp at or after ``t``. ``f`` is monotone, so the hours tile the log exactly, whatever order
+A partition is one UTC hour of the log, the same hours for every table of the replication: they
+begin where its first table's records do (`TableEntry.hours_from`). Partition H of a table is, for
+each Kafka partition, the offsets ``[f(H), f(H+1))`` where ``f(t)`` is the earliest offset with a
+timestamp at or after ``t``. ``f`` is monotone, so the hours tile the log exactly, whatever order
 the timestamps are in. Anything older than the first hour belongs to the first partition.
 
 Tables in their databases, and topics, are external assets, which Dagster's runs do not make. They
@@ -13,13 +14,13 @@ complete the lineage: database table → Kafka topic → Iceberg table.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.log.hours import HOURS_START, KEY_FORMAT
+from cdc_assets.log.hours import KEY_FORMAT
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.checks import check_specs
 from cdc_assets.orchestration.cuts import consistent_spec
@@ -39,12 +40,6 @@ from cdc_assets.orchestration.mount import mount_of
 from cdc_assets.orchestration.table_run import Event, OnBatch, TableRun
 from cdc_assets.registry import TableEntry
 
-HOURS: Final = dg.HourlyPartitionsDefinition(
-    start_date=HOURS_START, end_offset=1, fmt=KEY_FORMAT, timezone="UTC"
-)
-"""One definition with a constant start: tables with different definitions could not share a run.
-``end_offset=1`` makes the current hour a partition."""
-
 FRESH_FAIL: Final = timedelta(hours=2)
 FRESH_WARN: Final = timedelta(minutes=90)
 """Freshness shows liveness: even an idle table is materialized once an hour. The promise about
@@ -53,6 +48,17 @@ event."""
 
 
 _DATABASE_KINDS: Final[Mapping[str, str]] = {"postgres": "postgresql"}
+
+
+def hourly_partitions(first: datetime) -> dg.HourlyPartitionsDefinition:
+    """Returns the partitions from this hour to the current one, which ``end_offset`` includes.
+
+    All tables of a replication have the same: with different ones they could not share a run, and
+    no job of a project could select them together.
+    """
+    return dg.HourlyPartitionsDefinition(
+        start_date=first, end_offset=1, fmt=KEY_FORMAT, timezone="UTC"
+    )
 
 
 def table_spec(config: ReplicationConfig, entry: TableEntry) -> dg.AssetSpec:
@@ -96,7 +102,7 @@ def table_asset(
         name=op_name(config, entry.table),
         specs=[spec],
         check_specs=check_specs(spec.key),
-        partitions_def=HOURS,
+        partitions_def=hourly_partitions(entry.hours_from),
         backfill_policy=dg.BackfillPolicy.single_run(),
         pool=pool_name(config, entry),
         op_tags={TAG_TOPIC: topic_tag(entry)},

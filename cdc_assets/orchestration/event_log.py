@@ -12,7 +12,7 @@ call for any of this, so its tables are asked; of a storage of another kind noth
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -21,6 +21,7 @@ import dagster as dg
 import sqlalchemy as db
 from sqlalchemy.engine import Connection
 
+from cdc_assets.log.hours import KEY_FORMAT
 from cdc_assets.orchestration.dagster_internals import event_log
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 AT_ONCE: Final = 500
+OPENED: Final = timedelta(days=2)
+"""How far back the events are looked at that opened hours: housekeeping runs each half hour, and
+looking at all hours of a year would take longer with each."""
 _EVALUATED: Final = ("SUCCEEDED", "FAILED")
 _CHECKED: Final = "ASSET_CHECK_EVALUATION"
 _MADE: Final = "ASSET_MATERIALIZATION"
@@ -71,6 +75,7 @@ def prune_events(
                 left -= _delete_checks(connection, asset, name, end, left)
             for kind in (_SEEN, _MADE):
                 left -= _delete_runless(connection, asset, kind, end, left)
+            left -= _delete_openings(connection, asset, end, left)
     if isinstance(storage, _LOG.sqlite):
         left -= _delete_copies(storage, end, left)
     return at_most - left
@@ -108,7 +113,7 @@ def _delete_runless(
 ) -> int:
     """Deletes an asset's old events of a kind that have neither a run nor a partition.
 
-    One with a partition closes an hour, once: it is the newest of its partition, and stays.
+    The newest of a partition closes its hour, and stays.
     """
     mine = db.and_(
         _events.asset_key == asset, _events.dagster_event_type == kind, _events.partition.is_(None)
@@ -121,6 +126,34 @@ def _delete_runless(
         .order_by(_events.id)
         .limit(limit)
     )
+    return _delete_events(connection, old)
+
+
+def _delete_openings(connection: Connection, asset: str, end: datetime, limit: int) -> int:
+    """Deletes what opened an asset's hours without a run, of `OPENED` before the end.
+
+    A newer event of the partition has closed the hour, and stays.
+    """
+    newer = _LOG.events.alias("newer").c
+    closed = db.select(newer.id).where(
+        newer.asset_key == asset,
+        newer.dagster_event_type == _MADE,
+        newer.partition == _events.partition,
+        newer.id > _events.id,
+    )
+    hours = [time.strftime(KEY_FORMAT) for time in (end - OPENED, end)]
+    old = (
+        db.select(_events.id)
+        .where(_events.asset_key == asset, _events.dagster_event_type == _MADE)
+        .where(_events.partition.between(*hours), _events.run_id == _LOG.no_run)
+        .where(_events.timestamp < end, closed.exists())
+        .order_by(_events.id)
+        .limit(limit)
+    )
+    return _delete_events(connection, old)
+
+
+def _delete_events(connection: Connection, old: db.Select[tuple[int]]) -> int:
     ids = [row[0] for row in connection.execute(old)]
     for some in _batches(ids):
         connection.execute(_LOG.events.delete().where(_events.id.in_(some)))

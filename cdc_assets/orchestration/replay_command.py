@@ -19,6 +19,8 @@ RANGE_END: Final = "dagster/asset_partition_range_end"
 def run_replay(config: ReplicationConfig, table: str, first: str, last: str) -> Failed:
     """Merges the hours from ``first`` to ``last`` (both inclusive) once more.
 
+    Hours before the table's first one belong to the first.
+
     Raises:
         CdcError: if the table or the hours do not exist.
     """
@@ -28,6 +30,7 @@ def run_replay(config: ReplicationConfig, table: str, first: str, last: str) -> 
         raise ConfigError(msg, remedy="give the earlier hour first")
     with working(config) as work:
         entry = find_table(config, work.services.registry.load(), table)
+        start, end = (hour_of(each.start, entry.hours_from) for each in (start, end))
         tags = {RANGE_START: start.key, RANGE_END: end.key}
         work.run([entry], REPLAY, tags=tags)
         return work.failed

@@ -6,11 +6,20 @@ lake.
 """
 
 from cdc_assets.registry.document import from_document, to_document
-from cdc_assets.registry.entries import UNTAKEN, Beginning, Dropped, OtherTopic, TableEntry, Taken
+from cdc_assets.registry.entries import (
+    HOURS_START,
+    UNTAKEN,
+    Beginning,
+    Dropped,
+    OtherTopic,
+    TableEntry,
+    Taken,
+)
 from cdc_assets.registry.file import RegistryFile
 from cdc_assets.registry.tables import Registry
 
 __all__ = [
+    "HOURS_START",
     "UNTAKEN",
     "Beginning",
     "Dropped",

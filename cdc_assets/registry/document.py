@@ -10,7 +10,14 @@ from cdc_assets.changes.names import LakeName, Shard, TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.renamed import RenamedTable
 from cdc_assets.errors import TerminalError
-from cdc_assets.registry.entries import Beginning, Dropped, OtherTopic, TableEntry, Taken
+from cdc_assets.registry.entries import (
+    HOURS_START,
+    Beginning,
+    Dropped,
+    OtherTopic,
+    TableEntry,
+    Taken,
+)
 from cdc_assets.registry.tables import Registry
 
 VERSION = 1
@@ -72,6 +79,7 @@ def _entry_to_dict(entry: TableEntry) -> dict[str, Any]:
         **({"taken": entry.taken.value} if entry.taken is not Taken.ALL else {}),
         **({"shared": True} if entry.is_shared else {}),
         **({"comment": entry.comment} if entry.comment else {}),
+        **_hours_to_dict(entry.hours_from),
     }
 
 
@@ -89,7 +97,26 @@ def _entry_from_dict(fields: dict[str, Any]) -> TableEntry:
         Taken(fields.get("taken", Taken.ALL)),
         bool(fields.get("shared", False)),
         str(fields.get("comment", "")),
+        _hours_from_text(fields["hours_from"]) if "hours_from" in fields else HOURS_START,
     )
+
+
+def _hours_to_dict(start: datetime) -> dict[str, str]:
+    """Returns the start of the first partition, if it is not the one of tables without a note."""
+    return {} if start == HOURS_START else {"hours_from": start.astimezone(UTC).isoformat()}
+
+
+def _hours_from_text(text: str) -> datetime:
+    """Parses the start of the first partition.
+
+    Raises:
+        ValueError: if it is not a full hour of a zone, or before any partition.
+    """
+    start = datetime.fromisoformat(text).astimezone(UTC)
+    if start < HOURS_START or start.replace(minute=0, second=0, microsecond=0) != start:
+        msg = f"no partition begins at {text}"
+        raise ValueError(msg)
+    return start
 
 
 def _dropped_to_dict(dropped: Dropped) -> dict[str, str]:

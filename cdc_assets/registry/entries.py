@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
 from cdc_assets.changes.names import LakeName, Shard, TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.renamed import RenamedTable
+
+HOURS_START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+"""The earliest start of a partition, and that of the first one of tables that were registered
+before the registry noted it. It must never change."""
 
 UNTAKEN: Final = "changes that no table takes"
 """Beginning of ``OtherTopic.holds`` for a topic whose changes are merged nowhere."""
@@ -84,7 +88,8 @@ class TableEntry:
     ``begins``: where it begins in its topic, as it did when people had it removed from the lake;
     None for the log's beginning. ``taken``: which of its topic's records are its own.
     ``is_shared``: whether its topic has held records of other tables. ``comment``: the source's
-    comment on it, as the lake table had it last.
+    comment on it, as the lake table had it last. ``hours_from``: the start of its first partition,
+    a full hour in UTC, at which the replication's hours begin; the same for all tables.
     """
 
     table: TableName
@@ -99,6 +104,7 @@ class TableEntry:
     taken: Taken = Taken.ALL
     is_shared: bool = False
     comment: str = ""
+    hours_from: datetime = HOURS_START
 
     @property
     def at_source(self) -> TableName:

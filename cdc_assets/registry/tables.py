@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from cdc_assets.changes.names import TableName, stored_parts
 from cdc_assets.changes.renamed import RenamedTable
@@ -52,9 +53,12 @@ class Registry:
     def with_entries(self, entries: Iterable[TableEntry]) -> Registry:
         """Returns the registry with new entries.
 
-        Those of known tables confirm these, and say that records name them.
+        Those of known tables confirm these, and say that records name them. The hours of new tables
+        begin where those of the registry's tables do.
         """
         new = tuple(entries)
+        if (first := self.hours_from) is not None:
+            new = tuple(replace(each, hours_from=first) for each in new)
         confirmed = {entry.table for entry in new if entry.is_confirmed}
         told = {each.table: each for each in new if each.taken is Taken.NAMED}
         known = (
@@ -129,6 +133,11 @@ class Registry:
         """Returns the registry without these tables."""
         gone = set(tables)
         return Registry.of((each for each in self.entries if each.table not in gone), self.others)
+
+    @property
+    def hours_from(self) -> datetime | None:
+        """The start of the first partition of all tables; None without tables."""
+        return min((each.hours_from for each in self.entries), default=None)
 
     @property
     def tables(self) -> frozenset[TableName]:

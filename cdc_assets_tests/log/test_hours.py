@@ -8,10 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.log.hours import HOUR, HOURS_START, HourWindow, boundaries, cut, hour_of
+from cdc_assets.log.hours import (
+    HOUR,
+    HOURS_START,
+    HourWindow,
+    boundaries,
+    cut,
+    first_hour,
+    hour_of,
+)
 
 MINUTES = st.integers(min_value=-300, max_value=6 * 60)
 LOGS = st.dictionaries(st.integers(0, 3), st.lists(MINUTES, max_size=30), min_size=1, max_size=3)
+FIRSTS = st.integers(0, 3)
 WINDOWS = [HourWindow.starting(HOURS_START + hours * HOUR) for hours in range(8)]
 
 
@@ -31,10 +40,14 @@ def earliest_offset(log, time):
 
 
 @pytest.mark.property
-@given(LOGS)
-def test_consecutive_hours_tile_the_log_exactly(log):
+@given(LOGS, FIRSTS)
+def test_consecutive_hours_tile_the_log_exactly(log, first):
     begin = OffsetVector.of(dict.fromkeys(log, 0))
-    cuts = [cut(window, begin, lambda time: earliest_offset(log, time)) for window in WINDOWS]
+    start = WINDOWS[first].start
+    cuts = [
+        cut(window, begin, lambda time: earliest_offset(log, time), start)
+        for window in WINDOWS[first:]
+    ]
     assert cuts[0].start == begin
     assert cuts[-1].end == OffsetVector.of({p: len(stamps) for p, stamps in log.items()})
     for one, following in pairwise(cuts):
@@ -43,13 +56,14 @@ def test_consecutive_hours_tile_the_log_exactly(log):
 
 
 @pytest.mark.property
-@given(LOGS)
-def test_each_record_is_in_exactly_one_hour(log):
+@given(LOGS, FIRSTS)
+def test_each_record_is_in_exactly_one_hour(log, first):
     begin = OffsetVector.of(dict.fromkeys(log, 0))
+    start = WINDOWS[first].start
     seen = [
         (each.partition, offset)
-        for window in WINDOWS
-        for each in cut(window, begin, lambda time: earliest_offset(log, time)).ranges
+        for window in WINDOWS[first:]
+        for each in cut(window, begin, lambda time: earliest_offset(log, time), start).ranges
         for offset in range(each.start, each.end)
     ]
     everything = [(p, offset) for p, stamps in log.items() for offset in range(len(stamps))]
@@ -69,11 +83,60 @@ def test_the_hours_of_the_records_themselves_would_not_be_offset_ranges():
     assert [str(each) for one in cut_by_f for each in one.ranges] == ["0:[0,1)", "0:[1,3)"]
 
 
+@pytest.mark.unit
+def test_older_records_would_be_in_no_hour_if_the_first_did_not_reach_back():
+    """The inverse, with hours that begin after the log does."""
+    log, begin = {0: [10, 70, 20, 130]}, OffsetVector.of({0: 0})
+    cuts = [cut(each, begin, lambda time: earliest_offset(log, time)) for each in WINDOWS[1:3]]
+    assert [str(each) for one in cuts for each in one.ranges] == ["0:[1,3)", "0:[3,4)"]
+    first = WINDOWS[1].start
+    cuts = [
+        cut(each, begin, lambda time: earliest_offset(log, time), first) for each in WINDOWS[1:3]
+    ]
+    assert [str(each) for one in cuts for each in one.ranges] == ["0:[0,3)", "0:[3,4)"]
+
+
+NOW = datetime(2026, 11, 30, 10, 20, tzinfo=UTC)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("earliest", "first"),
+    [
+        (None, "2026-11-30-10:00"),
+        (NOW, "2026-11-30-10:00"),
+        (NOW - timedelta(minutes=21), "2026-11-30-09:00"),
+        (NOW - timedelta(days=3), "2026-11-27-10:00"),
+        (datetime(2019, 5, 1, tzinfo=UTC), "2026-11-23-10:00"),
+        (datetime(1970, 1, 1, tzinfo=UTC), "2026-11-23-10:00"),
+        (datetime(2031, 1, 1, tzinfo=UTC), "2026-11-30-10:00"),
+        (datetime(9999, 12, 31, 23, 59, tzinfo=UTC), "2026-11-30-10:00"),
+    ],
+    ids=["no record", "now", "the hour before", "days ago", "2019", "1970", "2031", "9999"],
+)
+def test_hours_begin_with_the_earliest_record_within_a_week(earliest, first):
+    assert HourWindow.starting(first_hour(earliest, NOW)).key == first
+
+
+@pytest.mark.unit
+def test_no_hour_begins_before_2026_though_the_clock_does():
+    assert first_hour(datetime(2019, 5, 1, tzinfo=UTC), HOURS_START + HOUR) == HOURS_START
+    assert first_hour(None, datetime(2020, 1, 1, tzinfo=UTC)) == HOURS_START
+
+
+@pytest.mark.unit
+def test_times_before_the_first_hour_belong_to_it():
+    assert hour_of(NOW, NOW.replace(hour=12, minute=0)).key == "2026-11-30-12:00"
+    assert hour_of(NOW, NOW.replace(hour=9, minute=0)).key == "2026-11-30-10:00"
+
+
 @pytest.mark.property
 @given(st.datetimes(timezones=st.just(UTC), min_value=datetime(2020, 1, 1)))  # noqa: DTZ001
 def test_a_time_lies_in_its_hour(time):
     window = hour_of(time)
-    assert window.start <= time < window.end or (time < HOURS_START and window.is_first)
+    assert window.start <= time < window.end or (
+        time < HOURS_START and window.is_first(HOURS_START)
+    )
     assert HourWindow.from_key(window.key) == window
 
 

@@ -17,6 +17,7 @@ from dagster._core.storage.event_log.schema import (
     SqlEventLogStorageTable,
 )
 
+from cdc_assets.log.hours import hour_of
 from cdc_assets.orchestration.event_log import prune_events, remove_files_of_deleted_runs
 from cdc_assets.orchestration.jobs import Retention, checks_of, housekeeping_job, prune
 from cdc_assets.orchestration.keys import CHECK_MATCHES, TAG_MODE, table_key
@@ -118,6 +119,32 @@ def test_what_is_not_ours_stays_and_no_more_than_asked_for_goes(
     prune_all(instance, checks, NOW + WEEK)
     key = dg.AssetCheckKey(other, "offsets_contiguous")
     assert len(instance.event_log_storage.get_asset_check_execution_history(key, limit=9)) == 3
+
+
+@pytest.mark.slow
+def test_what_opened_an_hour_goes_once_the_hour_is_closed(
+    instance: dg.DagsterInstance, tmp_path: Path
+) -> None:
+    """An hour that nobody has closed keeps what opened it, and so do those of long ago."""
+    checks = fill(instance, tmp_path, 1)
+    key = checks[0].asset_key
+    hours = [hour_of(NOW - HOUR * back).key for back in (100, 5, 4, 3)]
+    for name in ("opened", "closed"):
+        for hour in hours if name == "opened" else hours[:-1]:
+            event = dg.AssetMaterialization(key, partition=hour, metadata={name: True})
+            instance.event_log_storage.store_event(made(event, NOW))
+    before = rows(instance, SqlEventLogStorageTable)
+    partitions = instance.event_log_storage.get_materialized_partitions(key)
+
+    prune_all(instance, checks, NOW + timedelta(seconds=1))
+    assert rows(instance, SqlEventLogStorageTable) == before - 2
+    assert instance.event_log_storage.get_materialized_partitions(key) == partitions
+    for hour, name in zip(hours, ("closed", "closed", "closed", "opened"), strict=True):
+        asked = dg.AssetRecordsFilter(key, asset_partitions=[hour])
+        newest = instance.fetch_materializations(asked, limit=9).records
+        assert len(newest) == (2 if hour == hours[0] else 1)
+        assert newest[0].asset_materialization
+        assert list(newest[0].asset_materialization.metadata) == [name]
 
 
 @pytest.mark.slow

@@ -13,16 +13,17 @@ from cdc_assets.log.hours import hour_of
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.status import read_status
 from cdc_assets.orchestration import build_definitions
-from cdc_assets.orchestration.assets import default_spec
+from cdc_assets.orchestration.assets import default_spec, hourly_partitions
 from cdc_assets.orchestration.instance import limit_pools
-from cdc_assets.orchestration.keys import TAG_BACKLOG, TAG_MODE, TAG_TABLE
+from cdc_assets.orchestration.keys import TAG_BACKLOG, TAG_MODE, TAG_TABLE, table_key
 from cdc_assets.orchestration.sensors import discover_sensor, replicate_sensor, slo_sensor
-from cdc_assets.registry import Registry
+from cdc_assets.registry import Registry, TableEntry
 from cdc_assets_tests.faults import faults
 from cdc_assets_tests.lake_view import open_catalog
 from cdc_assets_tests.world import NOW, World, registry_of, write_config
 
 HOUR = timedelta(hours=1)
+COLUMNS = "dagster/column_schema"
 
 
 def tick(
@@ -116,6 +117,32 @@ class TestDiscover:
         result = tick(discover_sensor(world.config, loaded), instance)
         assert skipped(result) == "No new topics; 1 tables."
         assert not result.asset_events
+
+    @pytest.mark.parametrize(
+        ("times", "first"),
+        [
+            ([], "2026-03-04-12:00"),
+            ([NOW - 30 * HOUR, NOW - 40 * HOUR, NOW], "2026-03-03-06:00"),
+            ([NOW - 5000 * HOUR, NOW], "2026-02-25-12:00"),
+            ([NOW + 5000 * HOUR, NOW], "2026-03-04-12:00"),
+        ],
+        ids=["no record", "the first record", "months ago", "in the future"],
+    )
+    def test_hours_begin_with_the_first_tables_and_stay_for_later_ones(
+        self, world: World, instance: dg.DagsterInstance, times: list[datetime], first: str
+    ) -> None:
+        world.topic("empty")
+        world.produce(world.topic("orders", partitions=2), times, partition=1)
+        begins = {each.hours_from for each in world.discover()}
+        assert [hour_of(each).key for each in begins] == [first]
+        world.produce(world.topic("later"), [NOW - 160 * HOUR, NOW])
+        world.now = NOW + 48 * HOUR
+        loaded = world.discover()
+        assert ({each.hours_from for each in loaded}, len(loaded)) == (begins, 3)
+        hours = {
+            r.partition_key for r in tick(replicate(world, loaded), instance).run_requests or ()
+        }
+        assert first in hours, "older records are of the first hour"
 
 
 def replicate(world: World, loaded: Registry) -> dg.SensorDefinition:
@@ -547,11 +574,96 @@ class TestReplicationSlo:
         sensor = promise(world, loaded)
 
         first = tick(sensor, instance)
-        assert kinds(first) == ["AssetMaterialization", *["AssetCheckEvaluation"] * CHECKS]
-        assert closed(first) == ["2026-03-04-11:00"]
+        assert kinds(first) == ["AssetMaterialization"] * 2 + ["AssetCheckEvaluation"] * CHECKS
+        assert closed(first) == ["2026-03-04-10:00", "2026-03-04-11:00"], "of the first record on"
         world.now = NOW + 3 * HOUR
         later = tick(sensor, instance, first.cursor)
-        assert closed(later) == [f"2026-03-04-{hour}:00" for hour in (12, 13, 14)]
+        assert closed(later) == [f"2026-03-04-{hour}:00" for hour in (12, 13, 14, 15)]
+        said = [each.metadata["hour_closed"].value for each in made(later)]
+        assert said == [True, True, True, False], "the present hour is opened"
+        described = [each.partition for each in made(later) if COLUMNS in each.metadata]
+        assert described == ["2026-03-04-14:00", "2026-03-04-15:00"]
+        assert closed(tick(sensor, instance, later.cursor)) == []
+
+    def test_all_hours_since_the_first_are_closed_some_at_each_tick(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        world.produce(world.topic("orders"), [NOW - 3 * 24 * HOUR])
+        world.produce(world.topic("items"), [NOW])
+        loaded = world.discover()
+        for entry in loaded:
+            world.publish(entry.target, {0: 0}, {0: 1})
+        sensor, cursor, hours = promise(world, loaded), None, list[str]()
+        for _ in range(3):
+            result = tick(sensor, instance, cursor)
+            cursor = result.cursor
+            hours += [f"{e.asset_key.path[-1]} {e.partition}" for e in made(result)]
+            for event in made(result):
+                instance.report_runless_asset_event(event)
+        wanted = [hour_of(NOW - HOUR * back).key for back in range(72, 0, -1)]
+        for table in ("items", "orders"):
+            assert [e.split()[1] for e in hours if e.startswith(table)] == wanted
+
+        lost = tick(sensor, instance)
+        assert closed(lost) == ["2026-03-04-11:00"] * 2, "the cursor was lost, the events are there"
+
+    def test_eager_assets_run_once_no_hour_of_their_tables_is_missing(
+        self, world: World, instance_in_memory: dg.DagsterInstance
+    ) -> None:
+        """Plain ``eager()`` of an asset without partitions, which depends on all hours."""
+        instance = instance_in_memory
+        for table in ("items", "orders"):
+            world.produce(world.topic(table), [NOW - 5 * HOUR])
+        loaded = world.discover()
+        for entry in loaded:
+            world.publish(entry.target, {0: 0}, {0: 1})
+        keys = [table_key(world.config, entry) for entry in loaded]
+
+        @dg.asset(deps=keys, automation_condition=dg.AutomationCondition.eager())
+        def report() -> None: ...
+
+        made_of = build_definitions(world.config, loaded)
+        defs = dg.Definitions.merge(made_of, dg.Definitions(assets=[report]))
+        sensor, cursor, ticked = promise(world, loaded), list[str | None](), list[object]()
+
+        def is_asked_for() -> bool:
+            result = dg.evaluate_automation_conditions(
+                defs, instance=instance, evaluation_time=world.now,
+                cursor=ticked[-1] if ticked else None,  # pyright: ignore[reportArgumentType]
+            )  # fmt: skip
+            ticked.append(result.cursor)
+            return bool(result.get_num_requested(report.key))
+
+        def merges(*entries: TableEntry) -> None:
+            for entry in entries:
+                key, all_hours = table_key(world.config, entry), hourly_partitions(entry.hours_from)
+
+                @dg.asset(key=key, partitions_def=all_hours)
+                def merged() -> None: ...
+
+                hour = hour_of(world.now).key
+                assert dg.materialize([merged], instance=instance, partition_key=hour).success
+
+        def closes() -> None:
+            result = tick(sensor, instance, cursor[-1] if cursor else None)
+            cursor.append(result.cursor)
+            for event in made(result):
+                instance.report_runless_asset_event(event)
+
+        assert not is_asked_for()
+        merges(*loaded)
+        assert not is_asked_for(), "the idle hours before are missing"
+        closes()
+        assert is_asked_for()
+        assert not is_asked_for(), "once"
+        world.now = NOW + HOUR
+        merges(loaded.entries[0])
+        assert not is_asked_for(), "nobody has opened the present hour of the other table"
+        closes()
+        assert is_asked_for()
+        assert not is_asked_for(), "once"
+        merges(loaded.entries[0])
+        assert is_asked_for(), "a change within the hour"
 
     @pytest.mark.parametrize(
         ("limit", "first", "second"),
@@ -580,9 +692,9 @@ class TestReplicationSlo:
         monkeypatch.setattr(f"cdc_assets.orchestration.sensors.slo.{limit}", 2)
         for hours in (first, second):
             result = tick(sensor, instance, cursor)
-            made = [e for e in result.asset_events if isinstance(e, dg.AssetMaterialization)]
-            assert [f"{e.asset_key.path[-1]} {(e.partition or '')[-5:-3]}" for e in made] == hours
-            described = {e.partition for e in made if "dagster/column_schema" in e.metadata}
+            events = made(result)
+            assert [f"{e.asset_key.path[-1]} {(e.partition or '')[-5:-3]}" for e in events] == hours
+            described = {e.partition for e in events if COLUMNS in e.metadata}
             assert described <= {"2026-03-04-13:00"}
             cursor = result.cursor
 
@@ -661,6 +773,10 @@ def observed(result: dg.SensorResult) -> list[str]:
 
 def kinds(result: dg.SensorResult) -> list[str]:
     return [type(event).__name__ for event in result.asset_events]
+
+
+def made(result: dg.SensorResult) -> list[dg.AssetMaterialization]:
+    return [each for each in result.asset_events if isinstance(each, dg.AssetMaterialization)]
 
 
 def closed(result: dg.SensorResult) -> list[str | None]:

@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.log.hours import HOUR, HourWindow, hour_of
 from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.lake_view import read_rows
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated, write_config
 from cdc_assets_tests.stack.side import side_of
@@ -85,10 +86,17 @@ def by_dagster(past: Replicated, first: HourWindow, last: HourWindow) -> None:
         )  # fmt: skip
 
 
+def by_dagster_all(past: Replicated, first: HourWindow, _: HourWindow) -> None:
+    """All partitions, as the page's backfill asks for them: they begin with the first record."""
+    (start,) = {each.hours_from for each in RegistryFile(past.config.registry).load()}
+    assert start == first.start
+    by_dagster(past, first, hour_of(datetime.now(UTC)))
+
+
 @pytest.mark.parametrize(
     ("replay", "first", "last"),
-    [(by_command, 0, 1), (by_dagster, 0, 3)],
-    ids=["oldest hours by command", "all hours by dagster"],
+    [(by_command, 0, 1), (by_dagster, 0, 3), (by_dagster_all, 0, 3)],
+    ids=["oldest hours by command", "hours with changes by dagster", "all hours by dagster"],
 )
 def test_replaying_hours_changes_nothing_though_rows_were_deleted_after_them(
     past: Replicated,

@@ -248,7 +248,7 @@ class MergedBatch:
             ranges=plan.ranges,
             start=plan.start,
             end=plan.end,
-            hour=window or hour_of(clock()),
+            hour=window or hour_of(clock(), plan.entry.hours_from),
             snapshot_id=after.snapshot_id if after else None,
             attempt_id=plan.attempt,
             records=figures.records,

@@ -303,9 +303,9 @@ class TableRewind:
 
         if not offsets.ranges_to(end):
             return None
-        topic, now = self._entry.topic, self._services.clock()
-        first = hours_to_read(self._services.log, {topic: offsets}, now).get(topic)
-        return (first, hour_of(now)) if first else None
+        topic, begin, now = self._entry.topic, self._entry.hours_from, self._services.clock()
+        first = hours_to_read(self._services.log, {topic: offsets}, now, begin).get(topic)
+        return (first, hour_of(now, begin)) if first else None
 
     @property
     def _where(self) -> str:

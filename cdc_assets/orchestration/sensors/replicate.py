@@ -45,7 +45,7 @@ from cdc_assets.orchestration.mount import sensor_status
 from cdc_assets.orchestration.planning import Due, RunPlan, Slots, is_due, one_run_reads, plan_runs
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
 from cdc_assets.orchestration.target import target_of
-from cdc_assets.registry import Registry, TableEntry
+from cdc_assets.registry import HOURS_START, Registry, TableEntry
 
 INTERVAL_SECONDS: Final = 5
 """The sensor daemon evaluates no more often than every five seconds."""
@@ -184,10 +184,15 @@ def with_hours(services: Services, due: Sequence[TableSurvey], seen: Survey) -> 
     A table whose first rows are yet to be read from its source has the present one: what its log
     holds from before is in these rows.
     """
-    unread = [Due(each.entry, hour_of(seen.at), 0) for each in due if each.reading is not None]
+    unread = [
+        Due(each.entry, hour_of(seen.at, each.entry.hours_from), 0)
+        for each in due
+        if each.reading is not None
+    ]
     rest = [each for each in due if each.reading is None]
     positions = {each.table: (each.entry.topic, each.position) for each in rest}
-    hours = in_rounds(positions, lambda asked: hours_to_read(services.log, asked, seen.at))
+    first = min((each.entry.hours_from for each in rest), default=HOURS_START)
+    hours = in_rounds(positions, lambda asked: hours_to_read(services.log, asked, seen.at, first))
     return [*unread, *(Due(e.entry, hours[e.table], e.lag_changes or 0) for e in rest)]
 
 

@@ -12,14 +12,18 @@ A table that its source has dropped is marked, and also dropped in the lake if t
 
 An hour that is over and completely merged is closed with one materialization that belongs to no
 run. Without it an idle hour would look missing, and deleting old runs would make their hours
-look missing, too. It comes before the checks, which then belong to the newest materialization.
+look missing, too. That holds for each hour from the table's first one on, also for those before a
+table was found. Then the present hour is opened in the same way, unless a run has materialized it:
+nothing of it is missing so far, and an asset that requires all of the table's hours
+(`AutomationCondition.eager`) need not wait for its end. These events come before the checks, which
+then belong to the newest materialization.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -29,7 +33,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
 
-from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import UnreachableError
 from cdc_assets.log.hours import HOUR, HourWindow, hour_of
@@ -59,7 +62,7 @@ if TYPE_CHECKING:
 INTERVAL_SECONDS: Final = 60
 REPEAT_AFTER: Final = timedelta(hours=1)
 HOURS_AT_ONCE: Final = 48
-"""The most hours of a table that are closed after a time in which nobody closed any."""
+"""The most hours of a table that one tick closes, after a time in which nobody closed any."""
 CLOSED_AT_ONCE: Final = 500
 COLUMNS_AT_ONCE: Final = 50_000
 """The most hours that one tick closes, and about the most columns that it describes: Dagster
@@ -113,7 +116,8 @@ def slo_sensor(
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         memory = EventCursor.of(context.cursor)
         seen = survey(services, as_registered(services, entries)).answered()
-        closed = [*_closed_hours(services, seen, memory), *_held(config, seen, memory)]
+        hours = Hours(services, context.instance, memory, seen)
+        closed = [*hours.events(), *_held(config, seen, memory)]
         taken = [cut_event(config, source, cut) for source, cut in cuts().advance_all()]
         _note_states(services, seen)
         changed = {event.asset_key for event in closed}
@@ -209,36 +213,108 @@ def is_news(
     return True
 
 
-def _closed_hours(
-    services: Services, seen: Survey, memory: EventCursor
-) -> Iterator[dg.AssetMaterialization]:
-    """Closes hours, and remembers them; those that are too many are left to the next tick."""
-    last = hour_of(seen.at - HOUR)
-    open_tables = [
-        each
-        for each in seen.tables
-        if each.published is not None
-        and each.problem is None
-        and memory.hours.get(str(each.table)) != last.key
-    ]
-    if not open_tables:
-        return
-    boundary = services.log.offsets_at([each.entry.topic for each in open_tables], [last.end])
-    hours = (
-        (each, hour)
-        for each in open_tables
-        if (ahead := boundary.get((each.entry.topic, last.end))) is not None
-        and not each.position.ranges_to(ahead)
-        for hour in _hours_since(memory.hours.get(str(each.table)), last)
-    )
-    columns = 0
-    for each, hour in islice(hours, CLOSED_AT_ONCE):
-        is_last = hour == last
-        columns += len(each.state.columns) if each.state and is_last else 0
-        yield _closing(services, each, hour, seen.at, has_columns=is_last)
-        _remember(memory, each.table, hour)
-        if columns >= COLUMNS_AT_ONCE:
-            return
+@dataclass
+class Hours:
+    """Closes and opens the hours of tables that are merged to the end of the last hour.
+
+    Attributes:
+        services: the log and the clock.
+        instance: has the events of earlier ticks.
+        memory: the last closed and opened hour of each table; changed.
+        seen: the tables.
+    """
+
+    services: Services
+    instance: dg.DagsterInstance
+    memory: EventCursor
+    seen: Survey
+    _columns: int = 0
+
+    def events(self) -> Iterator[dg.AssetMaterialization]:
+        """Yields the events; those that are too many are left to the next tick."""
+        yield from islice(self._all(), CLOSED_AT_ONCE)
+
+    def _all(self) -> Iterator[dg.AssetMaterialization]:
+        last, now = hour_of(self.seen.at - HOUR), hour_of(self.seen.at)
+        tables = [e for e in self.seen.tables if e.published is not None and e.problem is None]
+        due = {each.table: self._to_close(each, last) for each in self._merged(tables, last)}
+        for each in sorted(tables, key=lambda table: len(due.get(table.table, ()))):
+            for hour in due.get(each.table, ()):
+                self.memory.hours[str(each.table)] = hour.key
+                yield self._event(each, hour, is_newest=hour == last)
+                if self._columns >= COLUMNS_AT_ONCE:
+                    return
+        for each in tables:
+            opened = f"{each.table}:open"
+            if self._is_to_open(each, now) and self.memory.hours.get(opened) != now.key:
+                self.memory.hours[opened] = now.key
+                yield self._event(each, now, is_newest=True)
+                if self._columns >= COLUMNS_AT_ONCE:
+                    return
+
+    def _merged(self, tables: Sequence[TableSurvey], last: HourWindow) -> list[TableSurvey]:
+        """Returns the tables whose last hour is merged to its end, and not closed yet."""
+        unclosed = [
+            each
+            for each in tables
+            if self.memory.hours.get(str(each.table)) != last.key
+            and each.entry.hours_from < last.end
+        ]
+        if not unclosed:
+            return []
+        topics = [each.entry.topic for each in unclosed]
+        boundary = self.services.log.offsets_at(topics, [last.end])
+        return [
+            each
+            for each in unclosed
+            if (ahead := boundary.get((each.entry.topic, last.end))) is not None
+            and not each.position.ranges_to(ahead)
+        ]
+
+    def _to_close(self, table: TableSurvey, last: HourWindow) -> list[HourWindow]:
+        """Returns the hours after the last closed one, at most `HOURS_AT_ONCE` of them.
+
+        If the cursor knows of none, all of the table's hours are closed, unless its first one is
+        closed already: then the cursor was lost, and only the last hour is closed.
+        """
+        key, first = self.memory.hours.get(str(table.table)), table.entry.hours_from
+        if key:
+            start = HourWindow.from_key(key).end
+        else:
+            start = last.start if self._is_closed(table, hour_of(first, first)) else first
+        hours = (hour_of(start + HOUR * n, first) for n in range(HOURS_AT_ONCE))
+        return [hour for hour in hours if hour <= last]
+
+    def _is_closed(self, table: TableSurvey, hour: HourWindow) -> bool:
+        asset = table_key(self.services.config, table.entry)
+        asked = dg.AssetRecordsFilter(asset_key=asset, asset_partitions=[hour.key])
+        newest = self.instance.fetch_materializations(asked, limit=1).records
+        event = newest[0].asset_materialization if newest else None
+        said = event.metadata.get("hour_closed") if event is not None else None
+        return said is not None and said.value is True
+
+    def _is_to_open(self, table: TableSurvey, now: HourWindow) -> bool:
+        """Whether all hours before are closed, and no run has materialized the present one."""
+        before = self.memory.hours.get(str(table.table)) == hour_of(now.start - HOUR).key
+        return before and table.published is not None and table.published.published_at < now.start
+
+    def _event(
+        self, table: TableSurvey, hour: HourWindow, *, is_newest: bool
+    ) -> dg.AssetMaterialization:
+        """Returns what closes or opens an hour. Dagster shows only the newest one's columns."""
+        services, state, now = self.services, table.state, self.seen.at
+        lag = Lag(table.lag_changes or 0, table.lag_seconds(now) or 0.0)
+        key = table_key(services.config, table.entry)
+        metadata = {**quiet_metadata(table.committed, lag), "hour_closed": hour.is_closed(now)}
+        if state is None or not is_newest:
+            return materialization(key, hour.key, metadata, state.snapshot_id if state else None)
+        from cdc_assets.lake.columns import columns_of
+
+        self._columns += len(state.columns)
+        columns = schema_metadata(
+            services.config, table.entry, lake_columns(state), columns_of(state)
+        )
+        return materialization(key, hour.key, {**metadata, **columns}, state.snapshot_id)
 
 
 def _held(
@@ -260,43 +336,3 @@ def _held(
             yield dg.AssetMaterialization(
                 table_key(config, each.entry), description=words, metadata={"held": True}
             )
-
-
-def _hours_since(key: str | None, last: HourWindow) -> Iterator[HourWindow]:
-    """Yields the hours after the last closed one up to ``last``; only ``last`` if none was closed.
-
-    At most `HOURS_AT_ONCE` of them.
-    """
-    start = HourWindow.from_key(key).end if key else last.start
-    hour = hour_of(max(start, last.start - HOUR * (HOURS_AT_ONCE - 1)))
-    while hour <= last:
-        yield hour
-        hour = hour.next()
-
-
-def _remember(memory: EventCursor, table: TableName, hour: HourWindow) -> None:
-    memory.hours[str(table)] = hour.key
-
-
-def _closing(
-    services: Services, table: TableSurvey, hour: HourWindow, now: datetime, *, has_columns: bool
-) -> dg.AssetMaterialization:
-    """Returns what closes an hour. Dagster shows only the newest one's columns."""
-    lag = Lag(table.lag_changes or 0, table.lag_seconds(now) or 0.0)
-    key = table_key(services.config, table.entry)
-    metadata = {**quiet_metadata(table.committed, lag), "hour_closed": True}
-    if table.state is None:
-        return materialization(key, hour.key, metadata, None)
-    if not has_columns:
-        return materialization(key, hour.key, metadata, table.state.snapshot_id)
-    from cdc_assets.lake.columns import columns_of
-
-    columns = schema_metadata(
-        services.config, table.entry, lake_columns(table.state), columns_of(table.state)
-    )
-    return materialization(
-        key,
-        hour.key,
-        {**metadata, **columns},
-        table.state.snapshot_id,
-    )

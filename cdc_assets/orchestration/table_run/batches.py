@@ -246,7 +246,7 @@ def _whole_event(step: TableStep, after: TableSurvey) -> dg.AssetMaterialization
         **quiet_metadata(after.committed, lag_of(step, step.entry.topic, after.committed)),
         **({"dagster/row_count": rows} if rows is not None else {}),
     }
-    hour = hour_of(step.services.clock())
+    hour = hour_of(step.services.clock(), step.entry.hours_from)
     return materialization(table_key(step.config, step.entry), hour.key, metadata, snapshot)
 
 
@@ -319,9 +319,8 @@ class Drain:
         if step.seconds_left <= 0 or not step.is_over(done):
             return None
         position = last.end if last else step.survey().position
-        ahead = hours_to_read(
-            step.services.log, {step.entry.topic: position}, step.services.clock()
-        )[step.entry.topic]
+        topic, now, log = step.entry.topic, step.services.clock(), step.services.log
+        ahead = hours_to_read(log, {topic: position}, now, step.entry.hours_from)[topic]
         return ahead if ahead.start > done.start else None
 
 

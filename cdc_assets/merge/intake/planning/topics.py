@@ -128,7 +128,8 @@ class Topics:
         Raises:
             LostRangeError: if the topic does not exist.
         """
-        found = self.log.window_offsets([entry.topic], [window]).get((entry.topic, window))
+        offsets = self.log.window_offsets([entry.topic], [window], entry.hours_from)
+        found = offsets.get((entry.topic, window))
         if found is None:
             raise _gone(entry)
         return found
