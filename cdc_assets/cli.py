@@ -35,6 +35,7 @@ MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
         "cdc_assets.operate.consistent_command",
         "All tables of a source as of one commit: list, sql.",
     ),
+    "dbt": ("cdc_assets.orchestration.dbt", "For dbt: a sources.yml with the assets' keys."),
     "jars": (
         "cdc_assets.operate.jars_command",
         "The jars and settings that a Spark server of your own needs.",

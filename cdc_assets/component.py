@@ -65,6 +65,7 @@ def build_definitions(
     return mounted_definitions(read, known, translator or Translator(), name, runs=runs)
 
 
+@dg.template_var
 def when_changed() -> dg.AutomationCondition[Any]:
     """Returns a condition that runs an asset when a table that it depends on has changed.
 

@@ -60,7 +60,8 @@ def maintenance_asset(
             f"Upkeep of `{first.target}` and of its side tables: compaction, expiry "
             "of snapshots, manifests, branches that were left, and orphan files."
         ),
-        metadata={"dagster/table_name": f"{config.lake.catalog.name}.{first.target}"},
+        # No `dagster/table_name`: by that name dbt's sources find the table itself.
+        metadata={"table": f"{config.lake.catalog.name}.{first.target}"},
     )
 
     @dg.multi_asset(
