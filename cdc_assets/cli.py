@@ -305,6 +305,18 @@ def config_check() -> None:
     click.echo(f"{config.path}: correct; sources: {sources}")
 
 
+@config_group.command("env")
+def config_env() -> None:
+    """Print the file's environment variables as a component's defs.yaml declares them.
+
+    Add the lines to defs.yaml: then `dg list env` lists the variables, and
+    `dg check yaml --validate-requirements` finds those that defs.yaml names and does not declare.
+    """
+    from cdc_assets.config.load import config_file, requirements_of
+
+    click.echo(requirements_of(config_file()), nl=False)
+
+
 def _config() -> ReplicationConfig:
     from cdc_assets.config import load_config
 
