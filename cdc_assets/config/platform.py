@@ -249,15 +249,19 @@ Operation = Literal[
 ]  # fmt: skip
 """The jobs with which operators work on tables from Dagster's UI."""
 
+Upkeep = Literal["maintain_tables", "housekeeping"]
+"""What sensors and schedules do, and a person may start from there too: both remove what is old."""
+
 
 class OperationsConfig(Strict):
     """The operations that Dagster's UI offers; commands are not limited.
 
     Attributes:
-        from_ui: the jobs that there are; None for all, () for none.
+        from_ui: the jobs that a person may start; None for all, () for none. Sensors and schedules
+            do the upkeep in any case.
     """
 
-    from_ui: Annotated[tuple[Operation, ...], Field(strict=False)] | None = None
+    from_ui: Annotated[tuple[Operation | Upkeep, ...], Field(strict=False)] | None = None
 
     def offers(self, job: str) -> bool:
         """Whether the UI offers a job, by the job's name without the replication's."""

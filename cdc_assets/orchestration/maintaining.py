@@ -28,6 +28,7 @@ from cdc_assets.orchestration.keys import (
     spark_key,
     table_key,
 )
+from cdc_assets.orchestration.manual_jobs import require_offered
 from cdc_assets.orchestration.operation_jobs import config_of, metadata_values, sayer
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.scheduler import RunIsOverError
@@ -71,6 +72,7 @@ def maintenance_asset(
         required_resource_keys={spark},
     )
     def maintain(context: dg.AssetExecutionContext, config: Wish) -> dg.MaterializeResult[Any]:  # pyright: ignore[reportInvalidTypeForm]
+        require_offered(context.run, replication, "maintain_tables")
         options = MaintainOptions(**config.model_dump())
         is_whole_run = getattr(context.resources, spark).is_side_by_side
         with liveness.at_work(context, replication, is_whole_run=is_whole_run):
