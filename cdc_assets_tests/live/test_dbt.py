@@ -209,7 +209,7 @@ def test_models_are_built_when_their_tables_have_changed(
 
     try:
         with shell.running("dagster dev") as instance:
-            until(lambda: loaded(project), "the definitions are loaded", within_seconds=300)
+            until(lambda: loaded(project), "the definitions are loaded", within_seconds=600)
             shop.execute(*statements(1))
             until(lambda: shown() == [at_source(shop)], "they follow", within_seconds=900)
             until(lambda: not busy(instance), "the models are at rest", within_seconds=300)

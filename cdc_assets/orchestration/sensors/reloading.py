@@ -104,8 +104,8 @@ class Reloads:
         return self._said
 
     def _end(self, server: CodeServer, names: str) -> str:
-        """Ends the code server; not one that is young, lest it ends again and again."""
-        left = SETTLE_SECONDS - (self.clock() - self._made)
+        """Ends the code server, unless it is young; says so."""
+        left = YOUNG_SECONDS - (self.clock() - self._made)
         if left > 0:
             return (
                 f"Not loaded yet: {names}. In {left:.0f} s the code server ends, to be restarted."
