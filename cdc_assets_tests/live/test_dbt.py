@@ -119,7 +119,8 @@ class Shell:
         left_out = {"PYTHONPATH", "CDC_ASSETS_CONFIG", "DAGSTER_HOME", "VIRTUAL_ENV"}
         kept = {name: each for name, each in os.environ.items() if name not in left_out}
         path = {"PATH": f"{programs}:{kept['PATH']}", "PYTHONPATH": str(project / "src")}
-        self.folder, self.environment = project, {**kept, **path, **variables}
+        patient = {"DAGSTER_GRPC_TIMEOUT_SECONDS": "600"}  # a busy machine starts runs slowly
+        self.folder, self.environment = project, {**kept, **path, **patient, **variables}
 
     def run(self, command: str) -> str:
         if command.startswith("export "):
