@@ -39,6 +39,7 @@ MOUNTED: Final[Mapping[str, tuple[str, str]]] = {
         "cdc_assets.operate.consistent_command",
         "Read all tables of a source as of one commit: list, sql.",
     ),
+    "dbt": ("cdc_assets.orchestration.dbt", "For dbt: a sources.yml with the assets' keys."),
     "jars": (
         "cdc_assets.operate.jars_command",
         "Print the jars and settings that a Spark server needs.",
@@ -309,6 +310,18 @@ def config_check() -> None:
     config = _config()
     sources = ", ".join(config.sources) or "none"
     click.echo(f"{config.path}: correct; sources: {sources}")
+
+
+@config_group.command("env")
+def config_env() -> None:
+    """Print the file's environment variables as a component's defs.yaml declares them.
+
+    Add the lines to defs.yaml: then `dg list env` lists the variables, and
+    `dg check yaml --validate-requirements` finds those that defs.yaml names and does not declare.
+    """
+    from cdc_assets.config.load import config_file, requirements_of
+
+    click.echo(requirements_of(config_file()), nl=False)
 
 
 def _config() -> ReplicationConfig:

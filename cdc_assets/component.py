@@ -19,7 +19,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from cdc_assets.config import ReplicationConfig, load_config
-from cdc_assets.config.load import DEFAULT_FILE, read_config
+from cdc_assets.config.load import DEFAULT_FILE, read_config, requirements_of
 from cdc_assets.config.secret import TEMPLATE
 from cdc_assets.config.starter import Starter
 from cdc_assets.orchestration import mounted_definitions
@@ -64,6 +64,7 @@ def build_definitions(
     return mounted_definitions(read, known, translator or Translator(), name, runs=runs)
 
 
+@dg.template_var
 def when_changed() -> dg.AutomationCondition[Any]:
     """Returns a condition that runs an asset when a table that it depends on has changed.
 
@@ -93,12 +94,19 @@ class ReplicationScaffolder(dg.Scaffolder):
     """The scaffolder of `dg scaffold defs cdc_assets.Replication PATH`."""
 
     def scaffold(self, request: dg.ScaffoldRequest[Any]) -> None:
-        """Writes a commented configuration and the `defs.yaml` that mounts it."""
+        """Writes a commented configuration and the `defs.yaml` that mounts it.
+
+        A configuration that is there stays, and `defs.yaml` declares its environment variables.
+        """
         folder = request.target_path.parent if request.append else request.target_path
         file = folder / DEFAULT_FILE
         if not file.exists():
             file.write_text(Starter().text(), encoding="utf-8")
         dg.scaffold_component(request, {"config": DEFAULT_FILE})
+        if request.scaffold_format == "yaml":
+            defs = request.target_path if request.append else folder / "defs.yaml"
+            with defs.open("a", encoding="utf-8") as out:
+                out.write(requirements_of(file))
 
 
 def _of_props(props: TableProps) -> dict[str, Any]:

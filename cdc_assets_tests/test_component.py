@@ -23,6 +23,7 @@ from cdc_assets.operate.services import utc_now
 from cdc_assets.orchestration.assets import hourly_partitions
 from cdc_assets.orchestration.keys import maintenance_key, table_key
 from cdc_assets.registry import HOURS_START, Registry, RegistryFile
+from cdc_assets_tests.command import run_command
 from cdc_assets_tests.world import registry_of, write_config
 
 pytestmark = pytest.mark.slow
@@ -197,6 +198,34 @@ def test_scaffolding_writes_a_configuration_that_loads(tmp_path: Path) -> None:
         assert "Replication" in (folder / "defs.yaml").read_text()
         with sandbox.load_component_and_build_defs(defs_path=Path("shop")) as (_, made):
             assert "discover" in {each.name for each in made.sensors or ()}
+
+
+VARIABLES = """
+kafka:
+  bootstrap_servers: "{{ env.BROKERS }}"
+  properties: {security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: us,
+    sasl.password: &p {env: KAFKA_PASSWORD}, ssl.key.password: *p}
+lake: {catalog: {type: sql, uri: {env: CATALOG}}, warehouse: "lake/{{ env.STAGE }}"}
+sources: {}
+"""
+
+
+def test_scaffolding_declares_the_variables_of_a_configuration_that_is_there() -> None:
+    with create_defs_folder_sandbox() as sandbox:
+        folder = sandbox.defs_folder_path / "shop"
+        folder.mkdir(parents=True)
+        (folder / "replication.yaml").write_text(VARIABLES)
+        sandbox.scaffold_component(cdc_assets.Replication, defs_path=Path("shop"))
+        written = (folder / "defs.yaml").read_text()
+        printed = run_command(folder, "config", "env").stdout
+    names = ["BROKERS", "CATALOG", "KAFKA_PASSWORD", "STAGE"]
+    assert yaml.safe_load(written)["requirements"] == {"env": names}
+    assert written.endswith(printed)
+
+
+def test_a_configuration_without_variables_declares_none(tmp_path: Path) -> None:
+    (tmp_path / "replication.yaml").write_text("sources: {}\n")
+    assert run_command(tmp_path, "config", "env").stdout == ""
 
 
 def test_everything_about_a_table_goes_by_its_translated_key(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+import yaml
 from cdc_assets_devstack.layout import HOST, Ports
 from cdc_assets_devstack.stack import LocalStack
 
@@ -186,6 +187,43 @@ def test_the_base_has_all_but_spark_itself(installed: Path, tmp_path: Path) -> N
         folder, installed / "python", "-m", "dagster", "definitions", "validate", PYTHONPATH=path
     )
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+INLINE = """\
+type: cdc_assets.Replication
+attributes:
+  name: east
+  config:
+    kafka: {bootstrap_servers: "{{ env.OUR_KAFKA }}"}
+    lake: {catalog: {type: sql, uri: "sqlite:///lake.db"}, warehouse: "lake/{{ env.OUR_STAGE }}"}
+    sources: {}
+"""
+
+
+@pytest.mark.slow
+def test_dg_finds_variables_that_are_not_declared(installed: Path, tmp_path: Path) -> None:
+    """A configuration within `defs.yaml`, and the lines that `config env` prints for it."""
+    project = Path(shutil.copytree(CHECKOUT / "examples" / "dagster-project", tmp_path / "project"))
+    defs = project / "src" / "shop_platform" / "defs" / "east" / "defs.yaml"
+    defs.write_text(INLINE)
+
+    def said(program: str, *arguments: str, code: int = 0) -> str:
+        path = {"PYTHONPATH": str(project / "src"), "COLUMNS": "200"}
+        done = called(project, installed / program, *arguments, **path)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    check = ("check", "yaml", "--validate-requirements")
+    found = said("dg", *check, code=1)
+    print(found)
+    assert "not specified in the component file: OUR_KAFKA, OUR_STAGE" in found
+    printed = said("cdc-assets", "--config", str(defs), "config", "env")
+    assert yaml.safe_load(printed) == {"requirements": {"env": ["OUR_KAFKA", "OUR_STAGE"]}}
+    defs.write_text(INLINE + printed)
+    assert "validated successfully" in said("dg", *check)
+    print(listed := said("dg", "list", "env"))
+    assert "OUR_KAFKA" in listed
+    assert "OUR_STAGE" in listed
 
 
 NEW_SESSION = """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails
 
 from cdc_assets.config.model import CONFIG_FILE, ReplicationConfig
 from cdc_assets.config.secret import TEMPLATE, Variable
-from cdc_assets.config.strict import BASE_DIRECTORY, UNKNOWN_KEY, nearest
+from cdc_assets.config.strict import BASE_DIRECTORY, UNKNOWN_KEY, as_mapping, nearest
 from cdc_assets.errors import ConfigError
 
 CONFIG_VARIABLE = "CDC_ASSETS_CONFIG"
@@ -55,15 +55,23 @@ def load_config(path: Path | None = None) -> ReplicationConfig:
     Raises:
         ConfigError: names the file, the line, the key and what to do.
     """
-    file = Path(path or os.environ.get(CONFIG_VARIABLE) or DEFAULT_FILE).absolute()
+    file = config_file(path)
+    return parse_config(_text(file), file)
+
+
+def config_file(path: Path | None = None) -> Path:
+    """Returns ``path``, else ``$CDC_ASSETS_CONFIG``, else ``./replication.yaml``."""
+    return Path(path or os.environ.get(CONFIG_VARIABLE) or DEFAULT_FILE).absolute()
+
+
+def _text(file: Path) -> str:
     try:
-        text = file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
         reason = "does not exist" if isinstance(error, FileNotFoundError) else "cannot be read"
         msg = f"the configuration file {reason}"
         remedy = f"create it, or name another one in ${CONFIG_VARIABLE}"
         raise ConfigError(msg, where=str(file), remedy=remedy) from error
-    return parse_config(text, file)
 
 
 def parse_config(text: str, file: Path | None = None) -> ReplicationConfig:
@@ -90,6 +98,32 @@ def read_config(data: Mapping[str, Any], folder: Path, name: str) -> Replication
         ConfigError: see `load_config`; without lines.
     """
     return _validated(data, None, name, {BASE_DIRECTORY: folder})
+
+
+def requirements_of(file: Path) -> str:
+    """Returns the part of a component's ``defs.yaml`` that declares a file's environment variables.
+
+    Empty if the file names none, be it as ``{env: NAME}`` or ``{{ env.NAME }}``. Its content need
+    not be correct, and no variable is read.
+
+    Raises:
+        ConfigError: if the file cannot be read, or is not YAML.
+    """
+    names = sorted({*_variables(read_document(_text(file), str(file))[1], set())})
+    return yaml.safe_dump({"requirements": {"env": names}}, sort_keys=False) if names else ""
+
+
+def _variables(data: object, seen: set[int]) -> Iterator[str]:
+    """Yields the names of environment variables; ``seen`` are parts that are shared."""
+    if isinstance(data, str):
+        yield from (each[1] for each in TEMPLATE.finditer(data))
+    elif isinstance(data, list | Mapping) and id(cast("object", data)) not in seen:
+        seen.add(id(cast("object", data)))
+        fields = as_mapping(cast("object", data))
+        if [*fields] == ["env"] and isinstance(name := fields["env"], str):
+            yield name
+        for each in fields.values() if fields else cast("list[object]", [*data]):
+            yield from _variables(each, seen)
 
 
 def _validated(

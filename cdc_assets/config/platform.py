@@ -291,15 +291,19 @@ Operation = Literal[
 ]  # fmt: skip
 """The jobs with which operators work on tables from Dagster's UI."""
 
+Upkeep = Literal["maintain_tables", "housekeeping"]
+"""What sensors and schedules do, and a person may start from there too: both remove what is old."""
+
 
 class OperationsConfig(Strict):
     """The operations that Dagster's UI offers; commands are not limited.
 
     Attributes:
-        from_ui: jobs that Dagster's UI offers. ``[]``: none.
+        from_ui: jobs that a person may start in Dagster's UI. ``[]``: none. Sensors and schedules
+            do the upkeep in any case.
     """
 
-    from_ui: Annotated[tuple[Operation, ...], Field(strict=False)] | None = None
+    from_ui: Annotated[tuple[Operation | Upkeep, ...], Field(strict=False)] | None = None
 
     def offers(self, job: str) -> bool:
         """Whether the UI offers a job, by the job's name without the replication's."""

@@ -32,6 +32,7 @@ from cdc_assets.orchestration.keys import (
     named,
     table_key,
 )
+from cdc_assets.orchestration.manual_jobs import require_offered
 from cdc_assets.orchestration.mount import schedule_status
 from cdc_assets.registry import Registry
 
@@ -67,14 +68,15 @@ def housekeeping_schedule(config: ReplicationConfig, loaded: Registry) -> dg.Sch
 
 def housekeeping_job(config: ReplicationConfig, loaded: Registry) -> dg.JobDefinition:
     """Returns the job that deletes old runs and events."""
-    home, name, checks = config.home, config.name, checks_of(config, loaded)
+    replication, name, checks = config, config.name, checks_of(config, loaded)
 
     @dg.op(name=named(config, "delete_old_runs"))
     def delete_old_runs(context: dg.OpExecutionContext, config: Retention) -> None:
+        require_offered(context.run, replication, HOUSEKEEPING)
         from cdc_assets.orchestration.event_log import prune_events, remove_files_of_deleted_runs
 
         deleted = prune(context.instance, config, name)
-        liveness.tidy(home, alive=[context.run_id])
+        liveness.tidy(replication.home, alive=[context.run_id])
         now, instance = utc_now(), context.instance
         before = now - timedelta(hours=config.checks_hours)
         events = prune_events(instance, checks, before, EVENTS_PER_RUN * config.at_most)

@@ -28,6 +28,7 @@ from cdc_assets.orchestration.keys import (
     spark_key,
     table_key,
 )
+from cdc_assets.orchestration.manual_jobs import require_offered
 from cdc_assets.orchestration.operation_jobs import config_of, metadata_values, sayer
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.scheduler import RunIsOverError
@@ -61,7 +62,8 @@ def maintenance_asset(
             f"Upkeep of `{first.target}` and of its side tables: compaction, expiry "
             "of snapshots, manifests, branches that were left, and orphan files."
         ),
-        metadata={"dagster/table_name": f"{config.lake.catalog.name}.{first.target}"},
+        # No `dagster/table_name`: by that name dbt's sources find the table itself.
+        metadata={"table": f"{config.lake.catalog.name}.{first.target}"},
     )
 
     @dg.multi_asset(
@@ -71,6 +73,7 @@ def maintenance_asset(
         required_resource_keys={spark},
     )
     def maintain(context: dg.AssetExecutionContext, config: Wish) -> dg.MaterializeResult[Any]:  # pyright: ignore[reportInvalidTypeForm]
+        require_offered(context.run, replication, "maintain_tables")
         options = MaintainOptions(**config.model_dump())
         is_whole_run = getattr(context.resources, spark).is_side_by_side
         with liveness.at_work(context, replication, is_whole_run=is_whole_run):

@@ -1,21 +1,45 @@
 """Makes the jobs that users start from the launchpad: one op each, in the run's own process.
 
 They have in common that a run is alive for others as long as it works, wherever it works.
+Upkeep, which sensors and schedules start, refuses the runs of people if it is not offered to them.
 """
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the ops' bodies.
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.orchestration import liveness
-from cdc_assets.orchestration.keys import mode_tags, named
+from cdc_assets.orchestration.keys import TAG_PROCESS, mode_tags, named
 
 JobConfig = TypeVar("JobConfig", bound=dg.Config)
+
+_NOT_BY_HAND: Final = (
+    "dagster/sensor_name",
+    "dagster/schedule_name",
+    "dagster/from_automation_condition",
+    TAG_PROCESS,
+)
+"""A run that was started by no person in the UI has one of these tags."""
+
+
+def require_offered(run: dg.DagsterRun, config: ReplicationConfig, job: str) -> None:
+    """Refuses a run of upkeep that a person has started, unless `operations.from_ui` offers it.
+
+    Raises:
+        dagster.Failure: if it is refused.
+    """
+    if config.operations.offers(job) or any(each in run.tags for each in _NOT_BY_HAND):
+        return
+    what = (
+        f"{named(config, job)} was started by hand, and operations.from_ui does not offer it: "
+        f"add {job} there, or leave it to the sensor or schedule"
+    )
+    raise dg.Failure(what, allow_retries=False)
 
 
 def manual_job(

@@ -1,0 +1,2 @@
+select count(*) as customers, sum(revenue) as revenue
+from {{ ref('customer_revenue') }}

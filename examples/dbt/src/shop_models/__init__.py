@@ -1,0 +1,1 @@
+"""A replication, and dbt models on its tables."""

@@ -1,0 +1,11 @@
+"""Everything below `defs/`."""
+
+from pathlib import Path
+
+import dagster as dg
+
+
+@dg.definitions
+def defs() -> dg.Definitions:
+    """What Dagster loads."""
+    return dg.load_from_defs_folder(path_within_project=Path(__file__).parent)
