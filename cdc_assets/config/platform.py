@@ -269,6 +269,7 @@ class AlertsConfig(Strict):
 
     Attributes:
         webhook: a URL, which is a secret.
+        apprise: URLs of services as `apprise` writes them, which are secrets.
         form: ``slack`` is the form of Slack's incoming webhooks, which others accept too.
         slot_bytes: the retained WAL, in bytes, above which a replication slot is reported.
         heartbeat: a URL that is called after each complete look whose alerts were all sent; the
@@ -276,9 +277,19 @@ class AlertsConfig(Strict):
     """
 
     webhook: Secret | None = None
+    apprise: Annotated[tuple[Secret, ...], Field(strict=False)] = ()
     heartbeat: SecretUrl | None = None
     form: Literal["json", "slack"] = "json"
     slot_bytes: int = Field(default=10 << 30, ge=1)
+
+    @field_validator("apprise")
+    @classmethod
+    def _once(cls, urls: tuple[Secret, ...]) -> tuple[Secret, ...]:
+        for n, each in enumerate(urls):
+            if each in urls[:n]:
+                what = f"names the {each.place} twice"
+                raise refuse(what, "leave one of them out")
+        return urls
 
     @field_validator("heartbeat")
     @classmethod
