@@ -446,6 +446,7 @@ def test_a_document_that_is_no_configuration_is_refused(text, words):
         ("spark", {"memory": SECRET}),
         ("spark", {"conf": {"spark.hadoop.fs.s3a.secret.key": SECRET}}),
         ("alerts", {"webhook": f"https://hooks/{SECRET}"}),
+        ("alerts", {"apprise": [f"mailto://u:{SECRET}@example.com"]}),
         ("sources/shop/schema_registry", {"url": f"http://u:{SECRET}@h"}),
         ("sources/shop/schema_registry", {"url": ["http://a", f"http://u:{SECRET}@h"]}),
         ("sources/shop/schema_registry", {"url": f"http://h?token={SECRET}"}),

@@ -315,16 +315,28 @@ class AlertsConfig(Strict):
 
     Attributes:
         webhook: URL that alerts are posted to. The URL is a secret.
+        apprise: URLs of services (mail, Teams, PagerDuty, Slack), each a secret, as ``apprise``
+            writes them. Needs the extra ``alerts``.
         heartbeat: URL that is called (GET) after each complete look whose alerts were all sent. A
             monitoring service reports when the calls stop.
-        form: form of the posts: ``slack`` is that of Slack's incoming webhooks.
+        form: form of the webhook's posts: ``slack`` is that of Slack's incoming webhooks.
         slot_bytes: retained WAL, in bytes, above which a replication slot is reported.
     """
 
     webhook: Secret | None = None
+    apprise: Annotated[tuple[Secret, ...], Field(strict=False)] = ()
     heartbeat: SecretUrl | None = None
     form: Literal["json", "slack"] = "json"
     slot_bytes: int = Field(default=10 << 30, ge=1)
+
+    @field_validator("apprise")
+    @classmethod
+    def _once(cls, urls: tuple[Secret, ...]) -> tuple[Secret, ...]:
+        for n, each in enumerate(urls):
+            if each in urls[:n]:
+                what = f"names the {each.place} twice"
+                raise refuse(what, "leave one of them out")
+        return urls
 
     @field_validator("heartbeat")
     @classmethod

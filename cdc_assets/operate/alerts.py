@@ -28,12 +28,11 @@ from cdc_assets.changes.alerting import (
     messages,
     sent,
 )
-from cdc_assets.config.platform import AlertsConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import UnreachableError
 from cdc_assets.files import as_os_errors, beside, files_at, replace_file
 from cdc_assets.operate.findings import of_problem
-from cdc_assets.operate.webhook import RefusedError, document_of, formed, post
+from cdc_assets.operate.receivers import Receiver, RefusedError, deliver, document_of
 
 ATTEMPTS: Final = 2
 POSTING_SECONDS: Final = 15.0
@@ -62,20 +61,23 @@ class AlertBook:
         url: the document's place.
         problem: why it could not be read or written at the last attempt.
         refused: when the receiver refused the newest message of a group for what it is.
+        failed: the group whose message was not accepted at the last attempt, which comes last at
+            the next one: a message that is never accepted keeps no other waiting.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.problem: UnreachableError | None = None
         self.refused: dict[Key, datetime] = {}
+        self.failed: Key | None = None
         self._files, self._path = files_at(url)
         self._remembered: Known | None = None
         self._was_read = False
 
     @classmethod
-    def beside(cls, registry_url: str) -> AlertBook:
-        """Returns the book that belongs to a registry."""
-        return cls(beside(registry_url, "alerts.json"))
+    def beside(cls, registry_url: str, receiver: str = "") -> AlertBook:
+        """Returns the book that belongs to a registry, and to a receiver by its name."""
+        return cls(beside(registry_url, f"alerts{receiver and '.'}{receiver}.json"))
 
     def load(self) -> Known:
         """Returns the alerts that this process has saved, or else those that are recorded.
@@ -135,8 +137,8 @@ class News:
     at: datetime
 
 
-def tell(news: News, config: AlertsConfig, book: AlertBook) -> SentAlerts:
-    """Sends the news of a look.
+def tell(news: News, receiver: Receiver, book: AlertBook) -> SentAlerts:
+    """Sends the news of a look to a receiver.
 
     1. Read the recorded alerts. 2. Add the look to them and save them: how long something has been
     wrong must outlive this process. 3. For each message: send it, then record that it was sent. A
@@ -144,17 +146,16 @@ def tell(news: News, config: AlertsConfig, book: AlertBook) -> SentAlerts:
     what it is waits for `QUIET`, and keeps no other waiting.
 
     Raises:
-        ConfigError: if the webhook's variable is not set.
+        ConfigError: if the receiver's secret is not set, or is none.
     """
-    if config.webhook is None:
-        return SentAlerts()
-    url, now, end = config.webhook.reveal(), news.at, time.monotonic() + POSTING_SECONDS
+    now, end = news.at, time.monotonic() + POSTING_SECONDS
     before = book.load()
     found = [*news.found, *([of_problem(book.problem)] if book.problem else [])]
     known = looked(before, found, news.judges, now)
     book.save(known)
     done, refused = list[Message](), ""
-    for message in messages(known, now):
+    waiting = sorted(messages(known, now), key=lambda each: (each.kind, each.source) == book.failed)
+    for message in waiting:
         key = message.kind, message.source
         if timedelta() <= now - book.refused.get(key, now - QUIET) < QUIET:
             continue
@@ -163,8 +164,9 @@ def tell(news: News, config: AlertsConfig, book: AlertBook) -> SentAlerts:
                 tuple(done), "the receiver is slow: the rest is posted by the next tick"
             )
         try:
-            post(url, formed(document_of(message), config), ATTEMPTS)
+            deliver(receiver, document_of(message), ATTEMPTS)
         except UnreachableError as problem:
+            book.failed = key
             return SentAlerts(tuple(done), str(problem), is_heard=False)
         except RefusedError as problem:  # this one only
             refused = str(problem)

@@ -1,4 +1,6 @@
-"""Converts the numbers into OpenMetrics families.
+"""Converts the numbers into OpenMetrics families, by one table (`FAMILIES`).
+
+The dashboard and the rules for Prometheus are made of the same table (`operate/dashboard.py`).
 
 Names and units follow OpenMetrics: base units, a suffix for the unit, ratios between 0 and 1. All
 are gauges of present values, so that a restart of this program breaks no series. An unknown value
@@ -10,36 +12,63 @@ number grows only with the tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric, StateSetMetricFamily
 from prometheus_client.registry import Collector
 
 from cdc_assets.changes.slo import SloReport, SloState
 from cdc_assets.errors import CdcError
-from cdc_assets.log.connect import RESTARTING, RUNNING
-from cdc_assets.operate.numbers import Numbers, SourceNumbers
+from cdc_assets.log.connect import RESTARTING, RUNNING, RunningConnector
+from cdc_assets.operate.numbers import Numbers
 from cdc_assets.operate.seen_states import Condition
 from cdc_assets.operate.status import SourceLag, TableStatus, finite
 
+if TYPE_CHECKING:
+    from cdc_assets.databases.postgres.server import Slot
+
 PREFIX: Final = "cdc_assets_"
 TABLE: Final = ("source", "schema", "table")
+CONNECTOR: Final = ("source", "connector")
 TASK_STATES: Final = (RUNNING, "FAILED", "PAUSED", "STOPPED", "UNASSIGNED", RESTARTING)
 OTHER: Final = "OTHER"
 
-T = TypeVar("T")
+Sample = tuple[Sequence[str], float | None]
+"""The values of a family's labels, and the number; None if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Gauge(Generic[T]):
-    """One number of each table, or of each source; ``of`` returns None if it is unknown."""
+class Family:
+    """One kind of number.
+
+    Attributes:
+        name: without the prefix and the unit.
+        unit: the base unit, which ends the metric's name; empty for a count.
+        help: the text of ``# HELP``.
+        labels: the names of its labels.
+        of: returns the samples of a look.
+    """
 
     name: str
     unit: str
     help: str
-    of: Callable[[T], float | None]
+    labels: tuple[str, ...]
+    of: Callable[[Numbers], Iterable[Sample]]
+
+    @property
+    def metric(self) -> str:
+        """The name as it is exposed."""
+        return f"{PREFIX}{self.name}_{self.unit}" if self.unit else PREFIX + self.name
+
+    def exposed(self, numbers: Numbers) -> Metric:
+        """Returns the family with the samples that are known."""
+        family = GaugeMetricFamily(self.metric, self.help, labels=self.labels, unit=self.unit)
+        for labels, value in self.of(numbers):
+            if value is not None:
+                family.add_metric(labels, float(value))
+        return family
 
 
 def _failed_attempts(each: TableStatus) -> int:
@@ -69,58 +98,157 @@ def _headroom(each: TableStatus) -> int | None:
     return min(room, default=None)
 
 
-TABLE_GAUGES: Final[tuple[Gauge[TableStatus], ...]] = (
-    Gauge("lag_records", "", "Records in the log that are not merged.",
-          lambda each: each.survey.lag_changes),
-    Gauge("kafka_to_lake_lag", "seconds", "Age in Kafka of the oldest unmerged record.",
-          lambda each: each.survey.lag_seconds(each.at)),
-    Gauge("source_to_kafka_lag", "seconds", "How far the connector is behind, at most.",
-          lambda each: each.completeness.source_to_kafka_seconds),
-    Gauge("valid_through_timestamp", "seconds", "Everything committed at the source before is "
-          "in the table, by the source's clock.",
-          lambda each: each.valid_through and each.valid_through.timestamp()),
-    Gauge("valid_through_age", "seconds", "How far the table is behind its source, at most.",
-          lambda each: each.completeness.end_to_end_seconds(each.at)),
-    Gauge("slo_within", "ratio", "Share of changes visible in time, over the SLO's hours.",
-          _of_slo(lambda slo: slo.percent_within / 100)),
-    Gauge("slo_target", "ratio", "The share that is promised.",
-          lambda each: each.target.percent / 100),
-    Gauge("slo_budget_left", "ratio", "Of the error budget; negative once it is overdrawn.",
-          _of_slo(lambda slo: slo.budget_left)),
-    Gauge("slo_burn_rate", "", "Late share of the last hour divided by the allowed one.",
-          _of_slo(lambda slo: slo.burn_rate)),
-    Gauge("slo_changes", "", "Changes within the SLO's hours.",
-          _of_slo(lambda slo: slo.changes)),
-    Gauge("slo_late_changes", "", "Those of them that were late, or wait for too long.",
-          _of_slo(lambda slo: slo.late)),
-    Gauge("latency_p95", "seconds", "From commit to visible, over the SLO's hours.",
-          lambda each: finite(each.slo.p95) if each.slo else None),
-    Gauge("failed_attempts", "", "Attempts that failed since the last success.",
-          _failed_attempts),
-    Gauge("quarantined_records", "", "Records that were set aside and not merged.",
-          lambda each: each.quarantined),
-    Gauge("last_publish_timestamp", "seconds", "When the newest publish was made.",
-          _published_at),
-    Gauge("retention_headroom_records", "", "Records between the log's begin and the first "
-          "unmerged one, of the partition that has the fewest; negative once some are lost.",
-          _headroom),
-    Gauge("rows", "", "Rows of the lake table.",
-          lambda each: each.survey.state and each.survey.state.total_records),
-    Gauge("data_files", "", "Data files of the lake table.",
-          lambda each: each.survey.state and each.survey.state.files),
+def _connectors(numbers: Numbers) -> Iterator[tuple[tuple[str, str], RunningConnector]]:
+    for source in numbers.sources:
+        yield from (((source.source, each.name), each) for each in source.connectors)
+
+
+def _tasks(numbers: Numbers) -> Iterator[Sample]:
+    for names, each in _connectors(numbers):
+        states = [task.state for task in each.tasks]
+        yield from (((*names, state), states.count(state)) for state in TASK_STATES)
+        yield (*names, OTHER), sum(state not in TASK_STATES for state in states)
+
+
+def _labels(each: TableStatus) -> tuple[str, str, str]:
+    return each.table.source, each.table.schema, each.table.name
+
+
+@dataclass(frozen=True, slots=True)
+class StateSet(Family):
+    """A family of each table that is 1 for the one state that holds, and 0 for the others.
+
+    Attributes:
+        states: the values of the label that has the metric's own name.
+    """
+
+    states: tuple[str, ...] = ()
+
+    def exposed(self, numbers: Numbers) -> Metric:
+        """Returns the states of each table."""
+        family = StateSetMetricFamily(self.metric, self.help, labels=self.labels)
+        for each in numbers.status.tables:
+            held = {state: state == each.condition.value for state in self.states}
+            family.add_metric(_labels(each), held)
+        return family
+
+
+TABLE_STATE: Final = StateSet(
+    "table_state", "", "The table's state; see `cdc-assets status`.", TABLE,
+    lambda _: (), tuple(each.value for each in Condition),
 )  # fmt: skip
 
-SOURCE_GAUGES: Final[tuple[Gauge[SourceLag], ...]] = (
-    Gauge("lag_records", "", "The highest `table_lag_records` of tables that nobody holds.",
-          lambda each: each.lag_records),
-    Gauge("kafka_to_lake_lag", "seconds", "The highest of tables that nobody holds.",
-          lambda each: each.lag_seconds),
-    Gauge("valid_through_timestamp", "seconds", "The lowest: everything committed at the "
-          "source before is in all tables.",
-          lambda each: each.valid_through and each.valid_through.timestamp()),
-    Gauge("valid_through_age", "seconds", "How far any table is behind its source, at most.",
-          lambda each: each.end_to_end_seconds),
+
+def _of_tables(
+    name: str, unit: str, text: str, of: Callable[[TableStatus], float | None]
+) -> Family:
+    """Returns the family of one number of each table."""
+
+    def samples(numbers: Numbers) -> Iterator[Sample]:
+        return ((_labels(each), of(each)) for each in numbers.status.tables)
+
+    return Family(f"table_{name}", unit, text, TABLE, samples)
+
+
+def _of_sources(name: str, unit: str, text: str, of: Callable[[SourceLag], float | None]) -> Family:
+    """Returns the family of one number of each source."""
+
+    def samples(numbers: Numbers) -> Iterator[Sample]:
+        return (((each.source,), of(each)) for each in numbers.status.sources)
+
+    return Family(f"source_{name}", unit, text, ("source",), samples)
+
+
+def _of_slots(name: str, unit: str, text: str, of: Callable[[Slot], float]) -> Family:
+    """Returns the family of one number of each replication slot."""
+
+    def samples(numbers: Numbers) -> Iterator[Sample]:
+        for source in numbers.sources:
+            for each in source.slots.slots if source.slots else ():
+                yield (source.source, each.name), of(each)
+
+    return Family(f"slot_{name}", unit, text, ("source", "slot"), samples)
+
+
+def _of_the_look(name: str, unit: str, text: str, of: Callable[[Numbers], float]) -> Family:
+    """Returns the family of one number of the look itself."""
+    return Family(name, unit, text, (), lambda numbers: [((), of(numbers))])
+
+
+SURVEY_SUCCESS: Final = _of_the_look(
+    "survey_success", "", "Whether all parts answered.",
+    lambda numbers: 0 if numbers.status.problems else 1,
 )  # fmt: skip
+
+FAMILIES: Final[tuple[Family, ...]] = (
+    SURVEY_SUCCESS,
+    _of_the_look("survey_duration", "seconds", "How long the last look took.",
+                 lambda numbers: numbers.seconds),
+    _of_the_look("survey_timestamp", "seconds", "When it was.",
+                 lambda numbers: numbers.status.at.timestamp()),
+    _of_the_look("tables", "", "Replicated tables.", lambda numbers: len(numbers.status.tables)),
+    TABLE_STATE,
+    _of_tables("lag_records", "", "Records in the log that are not merged.",
+               lambda each: each.survey.lag_changes),
+    _of_tables("kafka_to_lake_lag", "seconds", "Age in Kafka of the oldest unmerged record.",
+               lambda each: each.survey.lag_seconds(each.at)),
+    _of_tables("source_to_kafka_lag", "seconds", "How far the connector is behind, at most.",
+               lambda each: each.completeness.source_to_kafka_seconds),
+    _of_tables("valid_through_timestamp", "seconds", "Everything committed at the source before is "
+               "in the table, by the source's clock.",
+               lambda each: each.valid_through and each.valid_through.timestamp()),
+    _of_tables("valid_through_age", "seconds", "How far the table is behind its source, at most.",
+               lambda each: each.completeness.end_to_end_seconds(each.at)),
+    _of_tables("slo_within", "ratio", "Share of changes visible in time, over the SLO's hours.",
+               _of_slo(lambda slo: slo.percent_within / 100)),
+    _of_tables("slo_target", "ratio", "The share that is promised.",
+               lambda each: each.target.percent / 100),
+    _of_tables("slo_budget_left", "ratio", "Of the error budget; negative once it is overdrawn.",
+               _of_slo(lambda slo: slo.budget_left)),
+    _of_tables("slo_burn_rate", "", "Late share of the last hour divided by the allowed one.",
+               _of_slo(lambda slo: slo.burn_rate)),
+    _of_tables("slo_changes", "", "Changes within the SLO's hours.",
+               _of_slo(lambda slo: slo.changes)),
+    _of_tables("slo_late_changes", "", "Those of them that were late, or wait for too long.",
+               _of_slo(lambda slo: slo.late)),
+    _of_tables("latency_p95", "seconds", "From commit to visible, over the SLO's hours.",
+               lambda each: finite(each.slo.p95) if each.slo else None),
+    _of_tables("failed_attempts", "", "Attempts that failed since the last success.",
+               _failed_attempts),
+    _of_tables("quarantined_records", "", "Records that were set aside and not merged.",
+               lambda each: each.quarantined),
+    _of_tables("last_publish_timestamp", "seconds", "When the newest publish was made.",
+               _published_at),
+    _of_tables("retention_headroom_records", "", "Records between the log's begin and the first "
+               "unmerged one, of the partition that has the fewest; negative once some are lost.",
+               _headroom),
+    _of_tables("rows", "", "Rows of the lake table.",
+               lambda each: each.survey.state and each.survey.state.total_records),
+    _of_tables("data_files", "", "Data files of the lake table.",
+               lambda each: each.survey.state and each.survey.state.files),
+    _of_sources("lag_records", "", "The highest `table_lag_records` of tables that nobody holds.",
+                lambda each: each.lag_records),
+    _of_sources("kafka_to_lake_lag", "seconds", "The highest of tables that nobody holds.",
+                lambda each: each.lag_seconds),
+    _of_sources("valid_through_timestamp", "seconds", "The lowest: everything committed at the "
+                "source before is in all tables.",
+                lambda each: each.valid_through and each.valid_through.timestamp()),
+    _of_sources("valid_through_age", "seconds", "How far any table is behind its source, at most.",
+                lambda each: each.end_to_end_seconds),
+    Family("connector_up", "", "Whether the connector and all its tasks run.", CONNECTOR,
+           lambda numbers: ((names, float(each.is_up)) for names, each in _connectors(numbers))),
+    Family("connector_tasks", "", "Tasks of the connector by their state.", (*CONNECTOR, "state"),
+           _tasks),
+    _of_slots("retained_wal", "bytes", "WAL that the database keeps because of the slot.",
+              lambda each: each.retained_bytes),
+    _of_slots("unconfirmed_wal", "bytes", "WAL that the slot's reader has not confirmed.",
+              lambda each: each.unconfirmed_bytes),
+    _of_slots("active", "", "Whether somebody reads the slot.", lambda each: each.active),
+    Family("slots_known", "", "Whether the source's database named its slots.", ("source",),
+           lambda numbers: (((each.source,), 0 if each.slots.problem else 1)
+                            for each in numbers.sources if each.slots)),
+)  # fmt: skip
+"""Every family, in the order in which they are exposed."""
 
 
 class NumbersCollector(Collector):
@@ -143,7 +271,7 @@ class NumbersCollector(Collector):
         try:
             numbers = self._get()
         except CdcError:
-            yield _gauge("survey_success", "", "Whether all parts answered.", 0)
+            yield GaugeMetricFamily(SURVEY_SUCCESS.metric, SURVEY_SUCCESS.help, value=0)
             return
         made = self._made
         if made is None or made[0] is not numbers:
@@ -153,93 +281,4 @@ class NumbersCollector(Collector):
 
 def families(numbers: Numbers) -> Iterator[Metric]:
     """Yields the families of all known numbers."""
-    status = numbers.status
-    complete = 0 if status.problems else 1
-    yield _gauge("survey_success", "", "Whether all parts answered.", complete)
-    yield _gauge("survey_duration", "seconds", "How long the last look took.", numbers.seconds)
-    yield _gauge("survey_timestamp", "seconds", "When it was.", status.at.timestamp())
-    yield _gauge("tables", "", "Replicated tables.", len(status.tables))
-    yield _states(status.tables)
-    for gauge in TABLE_GAUGES:
-        yield _family(gauge, "table", TABLE, status.tables, _labels)
-    for gauge in SOURCE_GAUGES:
-        yield _family(gauge, "source", ("source",), status.sources, lambda each: (each.source,))
-    yield from _connectors(numbers.sources)
-    yield from _slots(numbers.sources)
-
-
-def _gauge(name: str, unit: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(_name(name, unit), text, value=value, unit=unit)
-
-
-def _name(name: str, unit: str) -> str:
-    return f"{PREFIX}{name}_{unit}" if unit else PREFIX + name
-
-
-def _labelled(name: str, unit: str, text: str, labels: Sequence[str]) -> GaugeMetricFamily:
-    return GaugeMetricFamily(_name(name, unit), text, labels=labels, unit=unit)
-
-
-def _family(
-    gauge: Gauge[T],
-    kind: str,
-    names: Sequence[str],
-    measured: Sequence[T],
-    labels: Callable[[T], Sequence[str]],
-) -> Metric:
-    family = _labelled(f"{kind}_{gauge.name}", gauge.unit, gauge.help, names)
-    for each in measured:
-        value = gauge.of(each)
-        if value is not None:
-            family.add_metric(labels(each), float(value))
-    return family
-
-
-def _states(tables: Sequence[TableStatus]) -> Metric:
-    text = "The table's state; see `cdc-assets status`."
-    family = StateSetMetricFamily(PREFIX + "table_state", text, labels=TABLE)
-    for each in tables:
-        family.add_metric(_labels(each), {c.value: c is each.condition for c in Condition})
-    return family
-
-
-def _labels(each: TableStatus) -> tuple[str, str, str]:
-    return each.table.source, each.table.schema, each.table.name
-
-
-def _connectors(sources: Sequence[SourceNumbers]) -> Iterator[Metric]:
-    labels = ("source", "connector")
-    up = _labelled("connector_up", "", "Whether the connector and all its tasks run.", labels)
-    text = "Tasks of the connector by their state."
-    tasks = _labelled("connector_tasks", "", text, (*labels, "state"))
-    for source in sources:
-        for each in source.connectors:
-            up.add_metric((source.source, each.name), float(each.is_up))
-            states = [task.state for task in each.tasks]
-            for state in TASK_STATES:
-                tasks.add_metric((source.source, each.name, state), states.count(state))
-            others = sum(state not in TASK_STATES for state in states)
-            tasks.add_metric((source.source, each.name, OTHER), others)
-    yield up
-    yield tasks
-
-
-def _slots(sources: Sequence[SourceNumbers]) -> Iterator[Metric]:
-    labels = ("source", "slot")
-    text = "WAL that the database keeps because of the slot."
-    retained = _labelled("slot_retained_wal", "bytes", text, labels)
-    text = "WAL that the slot's reader has not confirmed."
-    unconfirmed = _labelled("slot_unconfirmed_wal", "bytes", text, labels)
-    active = _labelled("slot_active", "", "Whether somebody reads the slot.", labels)
-    text = "Whether the source's database named its slots."
-    answered = _labelled("slots_known", "", text, ("source",))
-    for source in sources:
-        if source.slots is None:
-            continue
-        answered.add_metric((source.source,), 0 if source.slots.problem else 1)
-        for each in source.slots.slots:
-            place = (source.source, each.name)
-            retained.add_metric(place, each.retained_bytes)
-            unconfirmed.add_metric(place, each.unconfirmed_bytes)
-            active.add_metric(place, float(each.active))
-    yield from (retained, unconfirmed, active, answered)
+    yield from (each.exposed(numbers) for each in FAMILIES)

@@ -13,6 +13,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from cdc_assets.config import load_config
 from cdc_assets.errors import ConfigError, UnreachableError
+from cdc_assets.operate import dashboard as made_of_metrics
 from cdc_assets.operate.exposition import NumbersCollector
 from cdc_assets.operate.numbers import NumbersCache, read_numbers
 from cdc_assets.operate.services import Services
@@ -43,7 +44,9 @@ GOOD_FOR_SECONDS: Final = 15.0
     metavar="SECONDS",
     help="Minimum seconds between two surveys, however often clients scrape.",
 )
-def metrics(listen: str, every: float, *, once: bool) -> None:
+@click.option("--dashboard", is_flag=True, help="Print a dashboard for Grafana and end.")
+@click.option("--rules", is_flag=True, help="Print rules that alert, for Prometheus, and end.")
+def metrics(listen: str, every: float, *, once: bool, dashboard: bool, rules: bool) -> None:
     """Serves or prints numbers of all tables and sources for Prometheus.
 
     Serves OpenMetrics to clients that ask for it, and Prometheus' text format to others. Prints the
@@ -51,6 +54,9 @@ def metrics(listen: str, every: float, *, once: bool) -> None:
 
     Needs neither Spark nor Dagster, and changes nothing.
     """  # fmt: skip
+    if dashboard or rules:
+        click.echo(made_of_metrics.dashboard() if dashboard else made_of_metrics.rules(), nl=False)
+        return
     registry = numbers_registry(load_config(), every)
     if once:
         click.echo(generate_latest(registry).decode(), nl=False)

@@ -1,4 +1,4 @@
-"""Keeps alerts that the webhook did not accept, and sends them once it does.
+"""Keeps alerts that a receiver did not accept, and sends them once it does.
 
 Dagster evaluates the failure of a run once, whether or not its alert could be posted.
 
@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
-from cdc_assets.config.platform import AlertsConfig
 from cdc_assets.effects import effect
 from cdc_assets.errors import UnreachableError
 from cdc_assets.files import as_os_errors, beside, files_at, replace_file
-from cdc_assets.operate.webhook import RefusedError, formed, post
+from cdc_assets.operate.receivers import Receiver, RefusedError, deliver
 
 ATTEMPTS: Final = 2
 AT_ONCE: Final = 10
@@ -63,9 +62,9 @@ class UnsentAlerts:
         self._last = ""
 
     @classmethod
-    def beside(cls, registry_url: str) -> UnsentAlerts:
-        """Returns the alerts that belong to a registry."""
-        return cls(beside(registry_url, "unsent"))
+    def beside(cls, registry_url: str, receiver: str = "") -> UnsentAlerts:
+        """Returns the alerts that belong to a registry, and to a receiver by its name."""
+        return cls(beside(registry_url, f"unsent{receiver and '.'}{receiver}"))
 
     def keep(self, name: str, document: Mapping[str, Any], now: datetime) -> None:
         """Keeps an alert, before it has the receiver's form.
@@ -80,7 +79,7 @@ class UnsentAlerts:
         """
         self._write(self._file(name), {**document, _KEPT_AT: now.isoformat()})
 
-    def send(self, config: AlertsConfig, now: datetime) -> ResendResult:
+    def send(self, receiver: Receiver, now: datetime) -> ResendResult:
         """Sends up to `AT_ONCE` of what is kept, up to the first that the receiver is away for.
 
         One that it refuses for what it is keeps no other waiting. It is tried again when its turn
@@ -88,13 +87,11 @@ class UnsentAlerts:
 
         Raises:
             UnreachableError: if the place does not answer.
-            ConfigError: if the webhook's variable is not set.
+            ConfigError: if the receiver's secret is not set, or is none.
         """
-        if config.webhook is None:
-            return ResendResult()
         kept = self._kept()
         old = self._beyond(kept)[:DROPPED_AT_ONCE]
-        url, sent, problem = config.webhook.reveal(), list[str](), ""
+        sent, problem = list[str](), ""
         for file in self._turn([each for each in kept if each not in old]):
             self._last, document = file, self._read(file)
             if document is None:
@@ -103,7 +100,7 @@ class UnsentAlerts:
                 old.append(file)
             else:
                 try:
-                    post(url, formed(_shown(document), config), ATTEMPTS)
+                    deliver(receiver, _shown(document), ATTEMPTS)
                 except UnreachableError as away:
                     problem = str(away)
                     break
@@ -144,7 +141,7 @@ class UnsentAlerts:
         before = self._read(self._file(DROPPED)) or {}
         count, since = before.get("count", 0) + len(files), before.get("since", now.isoformat())
         text = (
-            f"cdc_assets: {count:,} alerts of failed runs were dropped since {since}: the webhook "
+            f"cdc_assets: {count:,} alerts of failed runs were dropped since {since}: the receiver "
             f"had accepted none of them for {OLDEST.days} days, or there were more than {MOST:,}. "
             f"The last is that of run {_name(files[-1])}: look at the failed runs in Dagster's UI"
         )

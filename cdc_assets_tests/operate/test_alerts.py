@@ -24,6 +24,7 @@ from cdc_assets.operate.failures import Failure, FailureKind
 from cdc_assets.operate.findings import MonitoredState
 from cdc_assets.operate.numbers import Numbers, SourceNumbers, SourceSlots
 from cdc_assets.operate.parts import PartAnswers, UnreachablePart
+from cdc_assets.operate.receivers import receivers_of
 from cdc_assets.operate.retained import RetentionState
 from cdc_assets.operate.status import TableStatus
 from cdc_assets.orchestration.sensors import watch_sensor
@@ -57,7 +58,8 @@ def numbers(
 
 def told_of(look: MonitoredState, config: AlertsConfig, book: AlertBook) -> SentAlerts:
     news = News(look.findings(config), look.judges, look.numbers.status.at)
-    return tell(news, config, book)
+    (webhook,) = receivers_of(config)
+    return tell(news, webhook, book)
 
 
 @pytest.fixture

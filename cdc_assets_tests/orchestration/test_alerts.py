@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import dagster as dg
 import pytest
 
-from cdc_assets.config.platform import AlertsConfig
+from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import LostRangeError, UnreachableError
+from cdc_assets.operate.receivers import Receiver, formed, receivers_of
 from cdc_assets.operate.unsent import ResendResult, UnsentAlerts
-from cdc_assets.operate.webhook import formed
 from cdc_assets.orchestration.failing import failure_of
 from cdc_assets.orchestration.keys import MAINTENANCE
 from cdc_assets.orchestration.sensors import alert_sensor, watch_sensor
@@ -25,6 +25,11 @@ pytestmark = pytest.mark.slow
 
 ALERTS = {"webhook": {"env": "ALERTS_WEBHOOK"}}
 SECRET = "s3cret-row-value"
+
+
+def webhook_of(config: ReplicationConfig) -> Receiver:
+    (webhook,) = receivers_of(config.alerts)
+    return webhook
 
 
 class Hook(BaseHTTPRequestHandler):
@@ -163,11 +168,11 @@ def test_a_run_whose_alert_is_refused_is_posted_once_the_webhook_takes_it(
 
     alert_sensor(config, Registry.of([]))(context)
     again = UnsentAlerts.beside(config.registry)
-    assert "500" in again.send(config.alerts, NOW).problem
+    assert "500" in again.send(webhook_of(config), NOW).problem
     hook.received.clear()
-    assert again.send(config.alerts, NOW) == ResendResult((context.dagster_run.run_id,))
+    assert again.send(webhook_of(config), NOW) == ResendResult((context.dagster_run.run_id,))
     assert [each["run_id"] for each in hook.received] == [context.dagster_run.run_id]
-    assert again.send(config.alerts, NOW) == ResendResult()
+    assert again.send(webhook_of(config), NOW) == ResendResult()
 
 
 @pytest.mark.usefixtures("impatient")
@@ -191,10 +196,10 @@ def test_an_alert_that_is_refused_for_what_it_is_keeps_no_other_waiting(
     for name in ("1", "2"):
         unsent.keep(name, {"text": f"run {name} failed"}, NOW)
     hook.answers.append(413)
-    sent = unsent.send(config.alerts, NOW)
+    sent = unsent.send(webhook_of(config), NOW)
     assert sent.names == ("2",)
     assert ["413" in sent.problem, "1.json" in sent.problem] == [True, True]
-    assert unsent.send(config.alerts, NOW) == ResendResult(("1",)), "it is tried again"
+    assert unsent.send(webhook_of(config), NOW) == ResendResult(("1",)), "it is tried again"
 
 
 def test_alerts_that_are_always_refused_take_little_of_a_tick_and_keep_none_waiting(
@@ -206,7 +211,7 @@ def test_alerts_that_are_always_refused_take_little_of_a_tick_and_keep_none_wait
         unsent.keep(f"run{n:03}", {"text": f"run {n} failed"}, NOW)
     hook.answers.extend([400] * 99)
     for tick in range(10):
-        unsent.send(config.alerts, NOW)
+        unsent.send(webhook_of(config), NOW)
         assert len(hook.received) == 10 * (tick + 1)
     assert len({str(each["text"]) for each in hook.received}) == 100, "each gets its turn"
     kept = [*(tmp_path / ".cdc" / "registry.unsent").iterdir()]
@@ -222,13 +227,13 @@ def test_alerts_that_nobody_accepts_for_a_week_are_dropped_and_their_number_is_t
         unsent.keep(f"run{n}", {"text": f"run {n} failed"}, NOW)
     hook.answers.extend([400] * 3)
     week = NOW + timedelta(days=7)
-    assert unsent.send(config.alerts, week).dropped == 0
-    assert unsent.send(config.alerts, week + timedelta(minutes=1)).dropped == 3
+    assert unsent.send(webhook_of(config), week).dropped == 0
+    assert unsent.send(webhook_of(config), week + timedelta(minutes=1)).dropped == 3
     hook.received.clear()
-    assert unsent.send(config.alerts, week + timedelta(days=30)).names == ("dropped",)
+    assert unsent.send(webhook_of(config), week + timedelta(days=30)).names == ("dropped",)
     (message,) = hook.received
     assert "3 alerts of failed runs were dropped" in str(message["text"])
-    assert unsent.send(config.alerts, week) == ResendResult()
+    assert unsent.send(webhook_of(config), week) == ResendResult()
 
 
 def test_no_more_than_a_thousand_alerts_are_kept_and_the_oldest_are_dropped(
@@ -239,7 +244,7 @@ def test_no_more_than_a_thousand_alerts_are_kept_and_the_oldest_are_dropped(
     for n in range(1_003):
         unsent.keep(f"run{n:04}", {"text": f"run {n} failed"}, NOW - timedelta(minutes=n))
     hook.answers.extend([400] * 11)
-    assert unsent.send(config.alerts, NOW).dropped == 3
+    assert unsent.send(webhook_of(config), NOW).dropped == 3
     folder = tmp_path / ".cdc" / "registry.unsent"
     left = {each.stem for each in folder.iterdir()}
     assert left == {f"run{n:04}" for n in range(1_000)} | {"dropped"}
@@ -255,14 +260,13 @@ def test_an_alert_that_an_earlier_version_kept_is_posted_as_it_is(
     file.write_text('{"text": "a run failed"}')
     hook.answers.append(400)
     unsent = UnsentAlerts.beside(config.registry)
-    unsent.send(config.alerts, NOW)
-    assert unsent.send(config.alerts, NOW + timedelta(days=6)) == ResendResult(("1",))
+    unsent.send(webhook_of(config), NOW)
+    assert unsent.send(webhook_of(config), NOW + timedelta(days=6)) == ResendResult(("1",))
     assert hook.received[-1] == {"text": "a run failed"}
 
 
 def test_a_long_line_is_cut() -> None:
-    config = AlertsConfig.model_validate({**ALERTS, "form": "slack"})
-    found = formed({"text": "x" * 5_000}, config)
+    found = formed({"text": "x" * 5_000}, "slack")
     assert found["text"] == "x" * 2_900
 
 

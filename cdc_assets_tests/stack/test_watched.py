@@ -30,6 +30,7 @@ from cdc_assets.orchestration.keys import CHECK_SLO
 from cdc_assets.orchestration.sensors.watch import watch_sensor
 from cdc_assets.registry import Registry
 from cdc_assets_tests.lake_view import read_table
+from cdc_assets_tests.operate.test_dashboard import expressions, labels_of, unknown
 from cdc_assets_tests.receiver import Receiver, receiving
 from cdc_assets_tests.stack.replicated import Replicated, new_database, replicated
 from cdc_assets_tests.stack.test_dead_connector import MODE, restarted
@@ -210,6 +211,14 @@ def connector_up(database: Replicated, monkeypatch: pytest.MonkeyPatch) -> float
         if sample.name == "cdc_assets_connector_up"
     )
     return found
+
+
+def test_a_scrape_has_every_metric_that_the_dashboard_and_the_rules_name(
+    database: Replicated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CDC_ASSETS_CONFIG", str(database.config.path))
+    printed = CliRunner().invoke(cli, ["metrics", "--once"]).stdout
+    assert unknown(labels_of(text_string_to_metric_families(printed)), expressions()) == []
 
 
 @in_soak

@@ -6,6 +6,8 @@ Each is posted once. What the receiver does not accept is kept, and `watch` post
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
 import dagster as dg
@@ -13,9 +15,9 @@ import dagster as dg
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError
 from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.receivers import Receiver, deliver, receivers_of
 from cdc_assets.operate.services import utc_now
 from cdc_assets.operate.unsent import UnsentAlerts
-from cdc_assets.operate.webhook import formed, post
 from cdc_assets.orchestration.keys import is_of, named, table_key
 from cdc_assets.orchestration.mount import mount_of, sensor_status
 from cdc_assets.registry import Registry
@@ -29,7 +31,7 @@ WILL_RETRY_TAG: Final = "dagster/will_retry"
 def alert_sensor(config: ReplicationConfig, loaded: Registry) -> dg.SensorDefinition:
     """Returns the sensor that posts failed runs, unless Dagster will retry them by itself.
 
-    Without a webhook it does nothing. In a project with other definitions it posts only runs of
+    Without a receiver it does nothing. In a project with other definitions it posts only runs of
     this replication, whoever started them.
     """
     mine = frozenset(table_key(config, entry) for entry in replicated(config, loaded))
@@ -42,23 +44,35 @@ def alert_sensor(config: ReplicationConfig, loaded: Registry) -> dg.SensorDefini
         name=named(config, "alerts"),
         default_status=sensor_status(config),
         minimum_interval_seconds=30,
-        description="Posts runs that failed otherwise than by a table to `alerts.webhook`.",
+        description="Posts runs that failed otherwise than by a table to the receivers of alerts.",
     )
     def alerts(context: dg.RunFailureSensorContext) -> None:
         # A reason to skip would end Dagster's tick: there would be one failed run in each.
         run = context.dagster_run
         why = _why_not(context) if is_mine(run) else "it is not of this replication"
-        if why or config.alerts.webhook is None:
-            context.log.info(f"Run {run.run_id} failed; {why or 'alerts.webhook is not set'}")
+        receivers = receivers_of(config.alerts)
+        if why or not receivers:
+            context.log.info(f"Run {run.run_id} failed; {why or 'alerts have no receiver'}")
             return
         alert = alert_of(context)
-        try:
-            post(config.alerts.webhook.reveal(), formed(alert, config.alerts))
-        except CdcError as problem:
-            UnsentAlerts.beside(config.registry).keep(run.run_id, alert, utc_now())
-            context.log.warning(f"Run {run.run_id} failed; `watch` posts it later: {problem}")
+        with ThreadPoolExecutor(len(receivers)) as pool:
+            problems = [*pool.map(partial(_problem, alert), receivers)]
+        for receiver, problem in zip(receivers, problems, strict=True):
+            if problem is not None:
+                unsent = UnsentAlerts.beside(config.registry, receiver.name)
+                unsent.keep(run.run_id, alert, utc_now())
+                context.log.warning(f"Run {run.run_id} failed; `watch` posts it later: {problem}")
 
     return alerts
+
+
+def _problem(alert: dict[str, Any], receiver: Receiver) -> CdcError | None:
+    """Returns why a receiver has not accepted an alert; None if it has."""
+    try:
+        deliver(receiver, alert)
+    except CdcError as problem:
+        return problem
+    return None
 
 
 def _why_not(context: dg.RunFailureSensorContext) -> str:

@@ -1,18 +1,20 @@
-"""Defines the sensor `watch`, which posts each problem to the webhook once, and its recovery.
+"""Defines the sensor `watch`, which posts each problem to each receiver once, and its recovery.
 
 It also posts that it cannot look: then nobody knows whether anything else is wrong. A look that
 takes too long is not waited for, since Dagster would end the whole tick, and with it every alert;
 the next tick takes up its result.
 
 A receiver that is down is tried again at each tick, also with failed runs that the sensor `alerts`
-could not post; it blocks nothing, as only this sensor waits for it.
+could not post; it blocks nothing, as only this sensor waits for it, and for all at the same time.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
 import dagster as dg
@@ -20,13 +22,13 @@ import dagster as dg
 from cdc_assets.changes.alerting import AlertFinding, AlertKind
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError, TransientError, UnreachableError, message_of
-from cdc_assets.operate.alerts import AlertBook, News, SentAlerts, tell
+from cdc_assets.operate.alerts import AlertBook, News, tell
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.findings import ALL, THE_LOOK, CheckOutcome, MonitoredState, of_problem
 from cdc_assets.operate.numbers import read_numbers
+from cdc_assets.operate.receivers import Receiver, beat, receivers_of
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.operate.unsent import ResendResult, UnsentAlerts
-from cdc_assets.operate.webhook import beat
 from cdc_assets.orchestration.keys import CHECK_MATCHES, CHECK_OFFSETS, named, table_key
 from cdc_assets.orchestration.mount import sensor_status
 from cdc_assets.registry import Registry, TableEntry
@@ -48,15 +50,16 @@ def watch_sensor(
 ) -> dg.SensorDefinition:
     """Returns the sensor that looks at everything and posts news.
 
-    Without a webhook and a heartbeat it does nothing. It reads the registry at each tick: a table
+    Without a receiver and a heartbeat it does nothing. It reads the registry at each tick: a table
     that is not loaded yet may fail, too.
     """
     del loaded
     watch = _Watch(config, clock)
 
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        if config.alerts.webhook is None and config.alerts.heartbeat is None:
-            return dg.SensorResult(skip_reason="alerts.webhook is not configured")
+        if not receivers_of(config.alerts) and config.alerts.heartbeat is None:
+            why = "alerts.webhook is not configured, nor is alerts.apprise"
+            return dg.SensorResult(skip_reason=why)
         return watch.tick(context)
 
     return dg.SensorDefinition(
@@ -64,8 +67,57 @@ def watch_sensor(
         evaluation_fn=evaluate,
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=sensor_status(config),
-        description="Posts what is wrong to `alerts.webhook`, once, and its recovery.",
+        description="Posts what is wrong to the receivers of alerts, once, and its recovery.",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Posted:
+    """What became of the news and of failed runs.
+
+    Attributes:
+        sent: alerts that were accepted.
+        problems: why others were not.
+        is_told: whether all news were accepted.
+    """
+
+    sent: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    is_told: bool = True
+
+
+def _together(posted: Sequence[_Posted]) -> _Posted:
+    """Returns what became of them at all receivers; equal words are said once."""
+    sent = dict.fromkeys(word for each in posted for word in each.sent)
+    problems = dict.fromkeys(word for each in posted for word in each.problems)
+    return _Posted((*sent,), (*problems,), all(each.is_told for each in posted))
+
+
+class _Outlet:
+    """A receiver with its records."""
+
+    def __init__(self, receiver: Receiver, registry_url: str) -> None:
+        self._receiver = receiver
+        self._book = AlertBook.beside(registry_url, receiver.name)
+        self._unsent = UnsentAlerts.beside(registry_url, receiver.name)
+
+    def post(self, news: News, now: datetime) -> _Posted | CdcError:
+        """Posts the news of tables, then failed runs that were not accepted before."""
+        try:
+            told = tell(news, self._receiver, self._book)
+        except CdcError as problem:  # its secret: a person must act, and others are heard meanwhile
+            return problem
+        runs = self._runs(now) if told.is_heard else ResendResult()
+        dropped = f"{runs.dropped} alerts dropped" if runs.dropped else ""
+        sent = (*(f"run {each}" for each in runs.names), *(f"{m.id} {m.change}" for m in told.sent))
+        problems = filter(None, (told.problem, runs.problem, dropped))
+        return _Posted(sent, (*problems,), not told.problem)
+
+    def _runs(self, now: datetime) -> ResendResult:
+        try:
+            return self._unsent.send(self._receiver, now)
+        except CdcError as problem:  # what is kept is posted once its place is there again
+            return ResendResult(problem=str(problem))
 
 
 class _Watch:
@@ -75,8 +127,8 @@ class _Watch:
         self._config = config
         self._clock = clock
         self._services = Services(config, clock)
-        self._book = AlertBook.beside(config.registry)
-        self._unsent = UnsentAlerts.beside(config.registry)
+        found = receivers_of(config.alerts)
+        self._outlets = [_Outlet(each, config.registry) for each in found]
         self._looking: _Looking | None = None
 
     def tick(self, context: dg.SensorEvaluationContext) -> dg.SensorResult:
@@ -87,16 +139,29 @@ class _Watch:
             news = News(looked.findings(alerts), looked.judges, looked.numbers.status.at)
         else:
             news = News([_blind(looked)], _judges_nothing, self._clock())
-        told = tell(news, alerts, self._book)
-        runs, problems = self._runs(told), [told.problem]
-        problems += [runs.problem, f"{runs.dropped} alerts dropped" if runs.dropped else ""]
-        if isinstance(looked, MonitoredState) and not told.problem:
-            problems.append(beat(alerts))
-        for problem in filter(None, problems):
+        posted = self._post(news)
+        problems = [*posted.problems]
+        if isinstance(looked, MonitoredState) and posted.is_told:
+            problems += filter(None, [beat(alerts)])
+        for problem in problems:
             context.log.warning(problem)
         if isinstance(looked, Exception) and not isinstance(looked, TransientError):
             raise looked
-        return dg.SensorResult(skip_reason=_said(told, runs, problems, looked))
+        return dg.SensorResult(skip_reason=_said(posted.sent, problems, looked))
+
+    def _post(self, news: News) -> _Posted:
+        """Posts to all receivers at the same time: one that is slow delays no other.
+
+        Raises:
+            CdcError: if the secret of one is not set, or is none; the others have got theirs.
+        """
+        now = self._clock()
+        with ThreadPoolExecutor(max(1, len(self._outlets))) as pool:
+            posted = [*pool.map(lambda each: each.post(news, now), self._outlets)]
+        for each in posted:
+            if isinstance(each, CdcError):
+                raise each
+        return _together([each for each in posted if isinstance(each, _Posted)])
 
     def _look(self, instance: dg.DagsterInstance) -> MonitoredState | Exception:
         """Returns a look, or why there is none; a look that is under way is not begun again."""
@@ -108,15 +173,6 @@ class _Watch:
             return UnreachableError(what, where=THE_LOOK, remedy="cdc-assets status names it")
         self._looking = None
         return found
-
-    def _runs(self, told: SentAlerts) -> ResendResult:
-        """Posts failed runs that were not accepted before; the news of tables comes first."""
-        if not told.is_heard:
-            return ResendResult()
-        try:
-            return self._unsent.send(self._config.alerts, self._clock())
-        except CdcError as problem:  # what is kept is posted once its place is there again
-            return ResendResult(problem=str(problem))
 
 
 class _Looking:
@@ -222,12 +278,8 @@ def _judges_nothing(*_: object) -> bool:
     return False
 
 
-def _said(
-    told: SentAlerts, runs: ResendResult, problems: list[str], looked: MonitoredState | Exception
-) -> str:
-    sent = [f"run {each}" for each in runs.names]
-    sent += [f"{each.id} {each.change}" for each in told.sent]
+def _said(sent: Sequence[str], problems: Sequence[str], looked: MonitoredState | Exception) -> str:
     said = [f"sent {'; '.join(sent)}"] if sent else []
-    said += [f"not sent: {each}" for each in problems if each]
+    said += [f"not sent: {each}" for each in problems]
     said += [str(looked)] if isinstance(looked, Exception) else []
     return "; ".join(said) or "nothing new"

@@ -1,0 +1,11 @@
+#!/bin/sh
+# Installs what Dagster's webserver, daemon, code location and runs need: one image for all of them.
+#   install-code-location.sh FOLDER [OPTIONS OF PIP]    programs are in FOLDER/bin
+# PACKAGE names the version (cdc-assets[alerts,s3]==0.1.0), PIP_CONSTRAINT a file of pinned ones.
+set -eu
+folder=${1:?the folder to install to}
+shift
+"${PYTHON:-python3}" -m venv "$folder"
+"$folder/bin/pip" install --quiet --no-cache-dir "$@" \
+  "${PACKAGE:-cdc-assets[alerts,s3]}" dagster-k8s dagster-postgres dagster-webserver
+"$folder/bin/cdc-assets" --help >/dev/null
