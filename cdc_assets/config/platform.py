@@ -6,17 +6,30 @@ import os
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Annotated, Final, Literal, Self, cast
+from urllib.parse import quote
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from cdc_assets.changes.slo import PublishPace, SloTarget, pace_of
 from cdc_assets.config.paths import absolute_sqlite, absolute_url
-from cdc_assets.config.secret import Properties, Secret, SecretUrl, Url, reveal
+from cdc_assets.config.secret import (
+    HOOK,
+    Properties,
+    Secret,
+    SecretUrl,
+    Url,
+    called,
+    reveal,
+)
 from cdc_assets.config.strict import Strict, as_mapping, did_you_mean, refuse
+from cdc_assets.errors import ConfigError
 from cdc_assets.schema.readers import READERS, version_for
 
 TABLES_AT_ONCE: Final = 16
 """Number of tables merged at the same time on a Spark elsewhere."""
+
+_RESERVED: Final = frozenset({"token", "use_ssl", "user_id", "user_agent", "session_id"})
+"""Parameters of a Connect URL that are no headers."""
 
 
 class CatalogConfig(Strict):
@@ -98,10 +111,57 @@ class LakeConfig(Strict):
         return absolute_url(warehouse, info)
 
 
-class SparkConfig(Strict):
-    """The Spark to work with: ``remote`` (``local`` or ``sc://…``) or a classic ``master``."""
+class SparkHook(Strict):
+    """A function of the operator's that says where Spark is, called for each session.
 
-    remote: str | None = None
+    Attributes:
+        hook: ``module:function`` in Python, called without arguments. It returns a URL, or a
+            mapping with ``url`` and, where the server wants them, ``token`` and ``headers``.
+    """
+
+    hook: str = Field(pattern=HOOK)
+
+    def __str__(self) -> str:
+        return f"function {self.hook}"
+
+    def url(self) -> str:
+        """Returns the URL of a session, with token and headers as its parameters.
+
+        Raises:
+            ConfigError: if there is no such function, or it returns something else.
+            UnreachableError: if the function fails.
+        """
+        said = called(self.hook)
+        server = {"url": said} if isinstance(said, str) else as_mapping(said)
+        url, token, headers = (server.get(name) for name in ("url", "token", "headers"))
+        given = {"token": token} if token is not None else {}
+        given |= {str(name).lower(): value for name, value in as_mapping(headers).items()}
+        if not self._fits(server.keys(), url, given.values()) or _RESERVED & {*given} - {"token"}:
+            what = (
+                "the function returns neither a URL (sc://…) nor a mapping of url, token, headers"
+            )
+            remedy = "return {'url': 'sc://host:443/;use_ssl=true', 'headers': {'name': 'text'}}"
+            raise ConfigError(what, where=f"spark.remote hook={self.hook}", remedy=remedy)
+        full = str(url)
+        for name, value in given.items():
+            full = with_parameter(full, f"{name}={quote(str(value), safe='')}")
+        return full
+
+    @staticmethod
+    def _fits(keys: Iterable[object], url: object, given: Iterable[object]) -> bool:
+        is_known = {*keys} <= {"url", "token", "headers"}
+        is_url = isinstance(url, str) and url.startswith("sc://")
+        return is_known and is_url and all(isinstance(each, str) and each for each in given)
+
+
+class SparkConfig(Strict):
+    """The Spark to work with: ``remote`` or a classic ``master``.
+
+    Attributes:
+        remote: ``local``, ``sc://…``, or a hook that says where each session is opened.
+    """
+
+    remote: str | SparkHook | None = None
     master: str | None = None
     token: Secret | None = None
     memory: str = Field(default="2g", pattern=r"^[1-9][0-9]*[mg]$")
@@ -111,8 +171,8 @@ class SparkConfig(Strict):
 
     @field_validator("remote")
     @classmethod
-    def _remote(cls, remote: str | None) -> str | None:
-        if remote is None or remote == "local":
+    def _remote(cls, remote: str | SparkHook | None) -> str | SparkHook | None:
+        if not isinstance(remote, str) or remote == "local":
             return remote
         if not remote.startswith("sc://"):
             what = "must be 'local' or start with sc://"
@@ -127,6 +187,9 @@ class SparkConfig(Strict):
         if self.remote is not None and self.master is not None:
             what = "remote and master exclude each other"
             raise refuse(what, "keep one of them")
+        if isinstance(self.remote, SparkHook) and self.token is not None:
+            what = "token is of a URL: a hook returns its own"
+            raise refuse(what, "leave spark.token out")
         if self.send_jar and (self.is_local_server or self.master is not None):
             what = "send_jar is for a server of your own: all others have the jar"
             raise refuse(what, "leave it out, or set remote: sc://…")
@@ -135,7 +198,21 @@ class SparkConfig(Strict):
     @property
     def is_local_server(self) -> bool:
         """Whether Spark is the local Spark Connect server: reused, or started by us."""
-        return self.master is None and self.remote in {None, "local"}
+        return self.master is None and self.remote in (None, "local")
+
+    def server_url(self) -> str:
+        """Returns the URL for one session of a server elsewhere, with what logs in there.
+
+        Raises:
+            ConfigError: if a secret is missing, or a hook does not say where.
+            UnreachableError: if the secret or the hook fails.
+        """
+        if isinstance(self.remote, SparkHook):
+            return self.remote.url()
+        url = self.remote or ""
+        if self.token is None:
+            return url
+        return with_parameter(url, f"token={quote(self.token.reveal(), safe='')}")
 
     @property
     def tables_at_once(self) -> int:
@@ -158,6 +235,13 @@ class SparkConfig(Strict):
             ConfigError: if a secret's variable is not set.
         """
         return {name: reveal(value) for name, value in self.conf.items()}
+
+
+def with_parameter(url: str, parameter: str) -> str:
+    """Returns a Connect URL, ``sc://host:port/;name=value;…``, with one parameter more."""
+    host, slash, parameters = url.removeprefix("sc://").partition("/")
+    joined = f"{parameters.rstrip(';')};{parameter}" if slash else f";{parameter}"
+    return f"sc://{host}/{joined}"
 
 
 class RunsConfig(Strict):

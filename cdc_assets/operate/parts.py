@@ -110,7 +110,7 @@ class Parts:
         for name in sorted(set(sources)):
             yield from _of_source(name, self._config.source(name))
         remote = self._config.spark.remote
-        if remote and not self._config.spark.is_local_server:
+        if isinstance(remote, str) and not self._config.spark.is_local_server:
             yield ("", "Spark server"), partial(_connect, remote)
         if stored is not None:
             yield ("", "lake's store"), partial(_read, self._lake, stored)
