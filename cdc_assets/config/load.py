@@ -30,7 +30,7 @@ _Place = tuple[int | str, ...]
 """The keys and numbers that lead to a value of the document."""
 
 _VARIANTS = frozenset(
-    {"str", "Secret", "IamPassword", "function-before[_only_its_place(), Secret]"}
+    {"str", "Secret", "IamPassword", "SparkHook", "function-before[_only_its_place(), Secret]"}
 )
 _PLAIN_WORDS = {
     "model_type": "must be a mapping",

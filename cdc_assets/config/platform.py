@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Annotated, Final, Literal, Self, cast
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from cdc_assets.changes.slo import PublishPace, SloTarget, pace_of
 from cdc_assets.config.paths import absolute_sqlite, absolute_url
@@ -28,8 +37,10 @@ from cdc_assets.schema.readers import READERS, version_for
 TABLES_AT_ONCE: Final = 16
 """Number of tables merged at the same time on a Spark elsewhere."""
 
-_RESERVED: Final = frozenset({"token", "use_ssl", "user_id", "user_agent", "session_id"})
+_PARAMETERS: Final = frozenset({"token", "use_ssl", "user_id", "user_agent", "session_id"})
 """Parameters of a Connect URL that are no headers."""
+
+_THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1"})
 
 
 class CatalogConfig(Strict):
@@ -111,6 +122,35 @@ class LakeConfig(Strict):
         return absolute_url(warehouse, info)
 
 
+class _SparkServer(Strict):
+    """The answer of a `SparkHook`: a URL, and what logs in there."""
+
+    url: str = Field(pattern="^sc://")
+    token: str | None = Field(default=None, min_length=1)
+    headers: dict[
+        Annotated[str, Field(pattern="^[a-z0-9._-]+$")], Annotated[str, Field(min_length=1)]
+    ] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _is_safe(self) -> Self:
+        is_encrypted = self.token is not None or "use_ssl=true" in self.url
+        if self.headers.keys() & _PARAMETERS:
+            what = "a name of headers is a parameter of the URL"
+            raise refuse(what)
+        if self.headers and not is_encrypted and urlsplit(self.url).hostname not in _THIS_MACHINE:
+            what = "headers would be sent unencrypted"
+            raise refuse(what)
+        return self
+
+    @property
+    def full_url(self) -> str:
+        """The URL with token and headers as its parameters, as Spark's client takes them."""
+        url, token = self.url, {"token": self.token} if self.token else {}
+        for name, value in {**token, **self.headers}.items():
+            url = with_parameter(url, f"{name}={quote(value, safe='')}")
+        return url
+
+
 class SparkHook(Strict):
     """A function of the operator's that says where Spark is, called for each session.
 
@@ -119,7 +159,15 @@ class SparkHook(Strict):
             mapping with ``url`` and, where the server wants them, ``token`` and ``headers``.
     """
 
-    hook: str = Field(pattern=HOOK)
+    hook: str
+
+    @field_validator("hook")
+    @classmethod
+    def _is_function(cls, hook: str) -> str:
+        if not re.fullmatch(HOOK, hook):
+            what = "must name a function: module:function"
+            raise refuse(what)
+        return hook
 
     def __str__(self) -> str:
         return f"function {self.hook}"
@@ -132,26 +180,23 @@ class SparkHook(Strict):
             UnreachableError: if the function fails.
         """
         said = called(self.hook)
-        server = {"url": said} if isinstance(said, str) else as_mapping(said)
-        url, token, headers = (server.get(name) for name in ("url", "token", "headers"))
-        given = {"token": token} if token is not None else {}
-        given |= {str(name).lower(): value for name, value in as_mapping(headers).items()}
-        if not self._fits(server.keys(), url, given.values()) or _RESERVED & {*given} - {"token"}:
+        try:
+            told = {"url": said} if isinstance(said, str) else said
+            return _SparkServer.model_validate(told).full_url
+        except ValidationError:  # it holds the answer, so it is not chained
             what = (
                 "the function returns neither a URL (sc://…) nor a mapping of url, token, headers"
             )
-            remedy = "return {'url': 'sc://host:443/;use_ssl=true', 'headers': {'name': 'text'}}"
-            raise ConfigError(what, where=f"spark.remote hook={self.hook}", remedy=remedy)
-        full = str(url)
-        for name, value in given.items():
-            full = with_parameter(full, f"{name}={quote(str(value), safe='')}")
-        return full
+            remedy = (
+                "return {'url': 'sc://host:443/;use_ssl=true', 'headers': {'name': 'text'}}, names "
+                "in lower case"
+            )
+            where = f"spark.remote hook={self.hook}"
+            raise ConfigError(what, where=where, remedy=remedy) from None
 
-    @staticmethod
-    def _fits(keys: Iterable[object], url: object, given: Iterable[object]) -> bool:
-        is_known = {*keys} <= {"url", "token", "headers"}
-        is_url = isinstance(url, str) and url.startswith("sc://")
-        return is_known and is_url and all(isinstance(each, str) and each for each in given)
+
+def _kind_of_remote(data: object) -> str:
+    return "SparkHook" if isinstance(data, SparkHook | dict) else "str"
 
 
 class SparkConfig(Strict):
@@ -161,7 +206,13 @@ class SparkConfig(Strict):
         remote: ``local``, ``sc://…``, or a hook that says where each session is opened.
     """
 
-    remote: str | SparkHook | None = None
+    remote: (
+        Annotated[
+            Annotated[str, Tag("str")] | Annotated[SparkHook, Tag("SparkHook")],
+            Discriminator(_kind_of_remote),
+        ]
+        | None
+    ) = None
     master: str | None = None
     token: Secret | None = None
     memory: str = Field(default="2g", pattern=r"^[1-9][0-9]*[mg]$")

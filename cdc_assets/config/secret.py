@@ -32,7 +32,7 @@ LEAST_SECONDS: Final = 10.0
 not call the command with each attempt."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-HOOK: Final = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
+HOOK: Final = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
 """The form of the name of a function: ``module:function``."""
 
 _FORMS = "{env: NAME}, {file: /PATH}, {command: [PROGRAM, …]} or {hook: 'module:function'}"
