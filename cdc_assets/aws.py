@@ -60,7 +60,7 @@ def rds_token(host: str, port: int, user: str, region: str) -> str:
         ConfigError: if the extra is missing.
         UnreachableError: if no credentials are found.
     """
-    with _translated(f"database {host}:{port}"):
+    with translated(f"database {host}:{port}"):
         client = session().client("rds", region_name=region)
         return str(client.generate_db_auth_token(host, port, user))
 
@@ -75,7 +75,7 @@ def msk_token(region: str) -> tuple[str, float]:
         ConfigError: if the extra is missing.
         UnreachableError: if no credentials are found.
     """
-    with _translated(f"MSK in {region}"):
+    with translated(f"MSK in {region}"):
         made = session()
         from botocore.auth import SigV4QueryAuth
         from botocore.awsrequest import AWSRequest
@@ -94,8 +94,8 @@ def msk_token(region: str) -> tuple[str, float]:
 
 
 @contextmanager
-def _translated(where: str) -> Generator[None]:
-    """Names boto3's errors, without their texts."""
+def translated(where: str) -> Generator[None]:
+    """Names boto3's errors, without their texts; requires boto3."""
     session()
     from botocore.exceptions import BotoCoreError
 

@@ -6,6 +6,7 @@ The file uses librdkafka's names. Java's clients, Spark's among them, take a log
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -79,7 +80,16 @@ def _by_oauth(given: Given) -> dict[str, str]:
 
 
 def _with_oidc(given: Given) -> dict[str, Any]:
-    return {**given, f"{_OAUTH}.method": "oidc"}
+    """Returns properties; librdkafka itself looks for authorities where it was compiled."""
+    found = {} if {"https.ca.location", "https.ca.pem"} & given.keys() else _authorities()
+    return {**found, **given, f"{_OAUTH}.method": "oidc"}
+
+
+def _authorities() -> dict[str, str]:
+    from requests.certs import where
+
+    names = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+    return {"https.ca.location": next(filter(None, map(os.environ.get, names)), where())}
 
 
 def _by_msk(_: Given) -> dict[str, str]:
@@ -95,10 +105,11 @@ def _with_msk_token(given: Given) -> dict[str, Any]:
 
     Raises:
         ConfigError: if the extra is missing, or nothing names the region.
+        UnreachableError: if no credentials are found.
     """
-    aws.session()
     host, where = given["bootstrap.servers"].partition(",")[0], f"kafka.properties.{REGION}"
     region = aws.region_of(given.get(REGION), host, where)
+    aws.msk_token(region)  # whose errors librdkafka would hide
     rest = {name: value for name, value in given.items() if name not in {REGION, "sasl.mechanisms"}}
     return {**rest, "sasl.mechanism": "OAUTHBEARER", "oauth_cb": partial(_msk_token, region)}
 

@@ -67,11 +67,14 @@ class SchemaRegistryConfig(Strict):
     ``/apis/ccompat/v7``) Apicurio; ``apicurio`` is Apicurio's own. Its records have ids of two
     kinds, which a number alone does not distinguish: ``ids`` says which of them precedes the data,
     unless records carry it in their headers.
+    ``glue`` is AWS Glue's, in ``region``: its login is what boto3 finds, and ``url`` is only needed
+    for an endpoint of one's own.
     ``timeout_seconds`` applies to connecting, and again to the whole reply.
     """
 
-    url: Urls
-    api: Literal["confluent", "apicurio"] = "confluent"
+    url: Urls | None = None
+    api: Literal["confluent", "apicurio", "glue"] = "confluent"
+    region: str | None = Field(default=None, min_length=1)
     ids: Literal["content", "global"] | None = None
     username: str | None = Field(default=None, min_length=1)
     password: Secret | None = None
@@ -84,8 +87,8 @@ class SchemaRegistryConfig(Strict):
 
     @field_validator("url")
     @classmethod
-    def _http(cls, urls: tuple[str | Secret, ...]) -> tuple[str | Secret, ...]:
-        for url in urls:
+    def _http(cls, urls: tuple[str | Secret, ...] | None) -> tuple[str | Secret, ...] | None:
+        for url in urls or ():
             if isinstance(url, str):
                 _require_http(url, "for example http://127.0.0.1:8081")
         return urls
@@ -97,6 +100,16 @@ class SchemaRegistryConfig(Strict):
 
     @model_validator(mode="after")
     def _goes_together(self) -> SchemaRegistryConfig:
+        if not self.url and self.api != "glue":
+            what = "url is missing"
+            raise refuse(what, "add it")
+        if self.region is not None and self.api != "glue":
+            what = "region is of api: glue"
+            raise refuse(what, "leave it out, or set api: glue")
+        logins = (self.username, self.token, self.oauth, self.certificate_file)
+        if self.api == "glue" and any(each is not None for each in logins):
+            what = "api: glue logs in by AWS's credentials, and by nothing else"
+            raise refuse(what, "leave username, token, oauth and certificate_file out")
         if (self.username is None) != (self.password is None):
             what = "username and password go together"
             raise refuse(what, "give both; password: {env: NAME}")
@@ -113,6 +126,11 @@ class SchemaRegistryConfig(Strict):
             what = "ids is of api: apicurio"
             raise refuse(what, "leave it out: Confluent's API has ids of one kind")
         return self
+
+    @property
+    def urls(self) -> tuple[str | Secret, ...]:
+        """Its URLs; none for Glue, unless it has an endpoint of one's own."""
+        return self.url or ()
 
 
 def _require_http(url: str, remedy: str) -> str:

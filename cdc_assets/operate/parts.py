@@ -146,12 +146,10 @@ def _ask_database(source: SourceConfig) -> None:
 
 
 def _ask_registry(source: SourceConfig) -> None:
-    from cdc_assets.formats.registry_http import RegistryHttp
+    from cdc_assets.formats.registry import SchemaRegistry
 
-    config = source.schema_registry
-    if config is not None:
-        http = RegistryHttp(config, rounds=1)
-        http.get("/schemas/ids/1" if config.api == "confluent" else "/ids/globalIds/1", http.shown)
+    if source.schema_registry is not None:
+        SchemaRegistry(source.schema_registry, rounds=1).ask()
 
 
 def _connect(remote: str) -> None:

@@ -73,7 +73,7 @@ def _found(config: ReplicationConfig) -> Iterator[Plaintext]:
 
 def _of_registry(registry: SchemaRegistryConfig, name: str) -> Iterator[Plaintext]:
     has_login = bool(registry.username or registry.token or registry.oauth)
-    for url in registry.url:
+    for url in registry.urls:
         with suppress(CdcError):
             yield from _of_http("the schema registry", url, name, has_login=has_login)
     if registry.oauth is not None:

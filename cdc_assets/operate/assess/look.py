@@ -17,7 +17,7 @@ from cdc_assets.config.table import is_pattern
 from cdc_assets.databases.kinds import KINDS
 from cdc_assets.databases.postgres.server import OddValues, PostgresServer
 from cdc_assets.errors import CdcError
-from cdc_assets.formats.registry_http import RegistryHttp
+from cdc_assets.formats.registry import SchemaRegistry
 from cdc_assets.naming import some_of
 from cdc_assets.operate.assess.connector import ExpectedConnector
 from cdc_assets.operate.assess.connector_rules import judge_connector
@@ -324,10 +324,8 @@ def _registry(look: _AssessRun, at: Subject, known: SourceFacts) -> None:
     config = known.source.schema_registry
     if config is None:
         return
-    path = "/schemas/ids/1" if config.api == "confluent" else "/ids/globalIds/1"
-    http = RegistryHttp(config, 1)
     try:
-        http.get(path, f"registry {http.shown}")
+        SchemaRegistry(config, rounds=1).ask()
     except CdcError as error:
         look.findings.append(away("registry", at, error))
 
