@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from cdc_assets.config.kafka_login import MECHANISMS, PROPERTIES, pem
+from cdc_assets.config.kafka_login import MECHANISMS, MSK_CLASS, PROPERTIES, pem
 from cdc_assets.config.paths import absolute_path
 from cdc_assets.config.secret import Properties, Secret, reveal
 from cdc_assets.config.strict import Strict, did_you_mean, refuse
@@ -77,6 +77,11 @@ class KafkaConfig(Strict):
     def mechanism(self) -> str:
         """The name of the SASL mechanism; empty if nobody logs in by one."""
         return str(_mechanism(self.properties) or "").upper()
+
+    @property
+    def spark_class(self) -> str:
+        """The class that Spark needs to log in, if Kafka's own client has none; else empty."""
+        return MSK_CLASS if self.mechanism == "AWS_MSK_IAM" else ""
 
     def librdkafka(self) -> dict[str, Any]:
         """Returns properties for confluent-kafka, with secrets revealed.

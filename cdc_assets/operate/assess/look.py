@@ -199,6 +199,7 @@ def _spark(look: _AssessRun, sources: Sequence[str]) -> tuple[SparkFacts, Clock]
         config = look.services.config
         databases = (config.source(name).database for name in sources)
         drivers = {KINDS[each.kind].driver.name for each in databases if each}
+        drivers |= {config.kafka.spark_class} - {""}
         facts = look_at_spark(config, look.depth.session, look.services.clock, drivers)
         if look.depth.writes:
             refused = probe_tables(config, look.depth.session(), look.services.clock())
@@ -230,7 +231,8 @@ def _source(
         clocks.append(clock)
         database = known.source.database
         driver = KINDS[database.kind].driver if database else None
-        look.add(judge_spark(at, facts, SparkRequirements(driver)))
+        login = look.services.config.kafka.spark_class
+        look.add(judge_spark(at, facts, SparkRequirements(driver, login)))
     look.add(judge_clocks(at, [*dated(clocks)]))
     readers = look.services.config.lake.readers
     for entry in known.entries:
