@@ -21,6 +21,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.client.retries import DefaultPolicy
 
+from cdc_assets.config.platform import with_parameter
+
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
@@ -93,13 +95,6 @@ def add_jar(session: SparkSession, jar: Path) -> None:
         msg = f"{jar.name} needs a session that was opened as an isolated one"
         raise RuntimeError(msg)
     session.addArtifacts(str(jar))
-
-
-def with_parameter(url: str, parameter: str) -> str:
-    """Returns a Connect URL, ``sc://host:port/;name=value;…``, with one parameter more."""
-    host, slash, parameters = url.removeprefix("sc://").partition("/")
-    joined = f"{parameters.rstrip(';')};{parameter}" if slash else f";{parameter}"
-    return f"sc://{host}/{joined}"
 
 
 def _kept(session: SparkSession, retries: int | None) -> SparkSession:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 _PACKAGE: Final = "cdc_assets"
 
@@ -65,7 +65,17 @@ class LoginRefusedError(UnreachableError):
 
     Whoever keeps a client of that part makes a new one after it, which reads settings, secrets and
     certificates again.
+
+    Attributes:
+        count: the number of logins that were refused in this process. By it a secret that was
+            fetched before is known to be in doubt.
     """
+
+    count: ClassVar[int] = 0
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        LoginRefusedError.count += 1
 
 
 class HungError(UnreachableError):

@@ -361,7 +361,7 @@ def test_a_file_that_does_not_exist_is_named(tmp_path):
         ),
         (
             "kafka/properties",
-            {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"},
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "NTLM"},
             "kafka.properties",
             "SCRAM-SHA-512",
         ),

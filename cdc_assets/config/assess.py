@@ -17,7 +17,7 @@ FINDINGS: Final = frozenset({
     "connector_user", "connector_user_unseen", "conversion_failures", "converter_differs",
     "cut_tags", "database", "decimals_as_double", "deletes_dropped", "dirty_snapshot",
     "errors_tolerated", "events_skipped", "gtid", "heartbeat", "history_without_key", "iceberg",
-    "jdbc_driver", "kafka", "large_records_stop", "lobs_left_out", "log_begins_late",
+    "jdbc_driver", "kafka", "kafka_login", "large_records_stop", "lobs_left_out", "log_begins_late",
     "modes_differ", "no_row_identity", "no_cuts", "no_transactions", "nulls_replaced",
     "nulls_unseen", "numbers_stop", "partial_updates",
     "partitions_added", "placeholder_differs", "plaintext_login", "publication_autocreate",

@@ -10,29 +10,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from cdc_assets.config.kafka_login import MECHANISMS, MSK_CLASS, PROPERTIES, pem
 from cdc_assets.config.paths import absolute_path
 from cdc_assets.config.secret import Properties, Secret, reveal
 from cdc_assets.config.strict import Strict, did_you_mean, refuse
-from cdc_assets.errors import ConfigError
 
 _SAME_IN_JAVA = frozenset({
     "client.id", "client.rack", "fetch.max.bytes", "fetch.min.bytes", "metadata.max.age.ms",
     "reconnect.backoff.max.ms", "reconnect.backoff.ms", "sasl.kerberos.service.name",
+    "sasl.oauthbearer.sub.claim.name",
 })  # fmt: skip
 _SECURITY = frozenset({
-    "security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password",
+    *PROPERTIES, "security.protocol", "sasl.mechanism", "sasl.mechanisms",
     "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem",
     "ssl.key.location", "ssl.key.pem", "ssl.key.password", "ssl.endpoint.identification.algorithm",
 })  # fmt: skip
-_FILES = frozenset({"ssl.ca.location", "ssl.certificate.location", "ssl.key.location"})
-_LOGIN_MODULES = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
+_FILES = frozenset({
+    "ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "https.ca.location",
+    "sasl.kerberos.keytab",
+})  # fmt: skip
+_ABOUT_SECURITY = ("sasl.", "ssl.", "security.", "https.", "enable.ssl.", "enable.sasl.")
 _OURS = frozenset({
     "bootstrap.servers", "metadata.broker.list", "group.id", "enable.auto.commit",
     "isolation.level", "auto.offset.reset", "enable.partition.eof",
@@ -78,12 +79,27 @@ class KafkaConfig(Strict):
             for name, value in properties.items()
         }
 
-    def librdkafka(self) -> dict[str, str]:
+    @property
+    def mechanism(self) -> str:
+        """The name of the SASL mechanism; empty if nobody logs in by one."""
+        return str(_mechanism(self.properties) or "").upper()
+
+    @property
+    def spark_class(self) -> str:
+        """The class that Spark needs to log in, if Kafka's own client has none; else empty."""
+        return MSK_CLASS if self.mechanism == "AWS_MSK_IAM" else ""
+
+    def librdkafka(self) -> dict[str, Any]:
         """Returns properties for confluent-kafka, with secrets revealed.
 
         Raises:
-            ConfigError: if a secret's variable is not set.
+            ConfigError: if a secret's variable is not set, or the login lacks a package.
+            UnreachableError: if a secret cannot be fetched.
         """
+        given, login = self._revealed(), MECHANISMS.get(self.mechanism)
+        return login.librdkafka(given) if login else given
+
+    def _revealed(self) -> dict[str, str]:
         revealed = {name: reveal(value) for name, value in self.properties.items()}
         return {"bootstrap.servers": self.bootstrap_servers, **revealed}
 
@@ -94,8 +110,9 @@ class KafkaConfig(Strict):
 
         Raises:
             ConfigError: if a secret's variable is not set or a certificate cannot be read.
+            UnreachableError: if a secret cannot be fetched.
         """
-        given = self.librdkafka()
+        given = self._revealed()
         java = {name: given[name] for name in given if name in _SAME_IN_JAVA}
         java["bootstrap.servers"] = self.bootstrap_servers
         java |= _protocol(given) | _truststore(given) | _keystore(given)
@@ -103,7 +120,7 @@ class KafkaConfig(Strict):
 
 
 def _about_security(name: str) -> bool:
-    return name.startswith(("sasl.", "ssl.", "security.", "enable.ssl.", "enable.sasl."))
+    return name.startswith(_ABOUT_SECURITY)
 
 
 def _mechanism(given: Mapping[str, str | Secret]) -> str | Secret | None:
@@ -121,39 +138,30 @@ def _check_mechanism(given: Mapping[str, str | Secret]) -> None:
             raise refuse(what, "security.protocol: SASL_SSL, or leave sasl.* out")
         return
     mechanism = _mechanism(given)
-    if not isinstance(mechanism, str) or mechanism.upper() not in _LOGIN_MODULES:
+    login = MECHANISMS.get(mechanism.upper()) if isinstance(mechanism, str) else None
+    if login is None:
         what = "sasl.mechanism is missing or cannot be translated for Spark's Kafka reader"
-        raise refuse(what, f"one of {', '.join(_LOGIN_MODULES)}")
-    if not {"sasl.username", "sasl.password"} <= given.keys():
-        what = f"sasl.mechanism {mechanism.upper()} needs sasl.username and sasl.password"
-        raise refuse(what, "add both; sasl.password: {env: NAME}")
+        raise refuse(what, f"one of {', '.join(MECHANISMS)}")
+    if not given.keys() >= {*login.needs}:
+        what = f"sasl.mechanism {mechanism} needs {', '.join(login.needs)}"
+        raise refuse(what, "add all of them; passwords and secrets as {env: NAME}")
+    if login is MECHANISMS["AWS_MSK_IAM"] and protocol.upper() != "SASL_SSL":
+        what = "sasl.mechanism AWS_MSK_IAM needs an encrypted connection"
+        raise refuse(what, "security.protocol: SASL_SSL")
 
 
 def _protocol(given: Mapping[str, str]) -> dict[str, str]:
     protocol = given.get("security.protocol", "plaintext").upper()
     java = {"security.protocol": protocol}
-    mechanism = given.get("sasl.mechanism", given.get("sasl.mechanisms", "")).upper()
     if protocol.startswith("SASL"):
-        java["sasl.mechanism"] = mechanism
-        java["sasl.jaas.config"] = _jaas(mechanism, given["sasl.username"], given["sasl.password"])
+        mechanism = str(_mechanism(given)).upper()
+        java |= {"sasl.mechanism": mechanism, **MECHANISMS[mechanism].java(given)}
     return java
-
-
-def _jaas(mechanism: str, user: str, password: str) -> str:
-    return (
-        f"{_LOGIN_MODULES[mechanism]} required "
-        f"username={_jaas_quote(user)} password={_jaas_quote(password)};"
-    )
-
-
-def _jaas_quote(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 def _truststore(given: Mapping[str, str]) -> dict[str, str]:
     java: dict[str, str] = {}
-    if (authority := _pem(given, "ssl.ca")) is not None:
+    if (authority := pem(given, "ssl.ca")) is not None:
         java |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority}
     if (algorithm := given.get("ssl.endpoint.identification.algorithm")) is not None:
         java["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
@@ -161,7 +169,7 @@ def _truststore(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _keystore(given: Mapping[str, str]) -> dict[str, str]:
-    certificate, key = _pem(given, "ssl.certificate"), _pem(given, "ssl.key")
+    certificate, key = pem(given, "ssl.certificate"), pem(given, "ssl.key")
     if certificate is None or key is None:
         return {}
     java = {
@@ -172,17 +180,3 @@ def _keystore(given: Mapping[str, str]) -> dict[str, str]:
     if (password := given.get("ssl.key.password")) is not None:
         java["ssl.key.password"] = password
     return java
-
-
-def _pem(given: Mapping[str, str], stem: str) -> str | None:
-    if (text := given.get(f"{stem}.pem")) is not None:
-        return text
-    location = given.get(f"{stem}.location")
-    if location is None:
-        return None
-    try:
-        return Path(location).read_text(encoding="ascii")
-    except (OSError, UnicodeError) as error:
-        msg = f"cannot read the PEM file of {stem}.location"
-        where = f"kafka.properties.{stem}.location"
-        raise ConfigError(msg, where=where, remedy=f"check {location}") from error

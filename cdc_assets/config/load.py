@@ -29,7 +29,9 @@ DEFAULT_FILE = "replication.yaml"
 _Place = tuple[int | str, ...]
 """The keys and numbers that lead to a value of the document."""
 
-_VARIANTS = frozenset({"str", "Secret", "function-before[_only_its_place(), Secret]"})
+_VARIANTS = frozenset(
+    {"str", "Secret", "IamPassword", "SparkHook", "function-before[_only_its_place(), Secret]"}
+)
 _PLAIN_WORDS = {
     "model_type": "must be a mapping",
     "dict_type": "must be a mapping",

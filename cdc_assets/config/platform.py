@@ -3,20 +3,44 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Annotated, Final, Literal, Self, cast
+from urllib.parse import quote, urlsplit
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from cdc_assets.changes.slo import PublishPace, SloTarget, pace_of
 from cdc_assets.config.paths import absolute_sqlite, absolute_url
-from cdc_assets.config.secret import Properties, Secret, SecretUrl, Url, reveal
+from cdc_assets.config.secret import (
+    HOOK,
+    Properties,
+    Secret,
+    SecretUrl,
+    Url,
+    called,
+    reveal,
+)
 from cdc_assets.config.strict import Strict, as_mapping, did_you_mean, refuse
+from cdc_assets.errors import ConfigError
 from cdc_assets.schema.readers import READERS, version_for
 
 TABLES_AT_ONCE: Final = 16
 """Number of tables merged at the same time on a Spark elsewhere."""
+
+_PARAMETERS: Final = frozenset({"token", "use_ssl", "user_id", "user_agent", "session_id"})
+"""Parameters of a Connect URL that are no headers."""
+
+_THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1"})
 
 
 class CatalogConfig(Strict):
@@ -112,12 +136,90 @@ class LakeConfig(Strict):
         return absolute_url(warehouse, info)
 
 
-class SparkConfig(Strict):
-    """The Spark to work with: ``remote`` (``local`` or ``sc://…``) or a classic ``master``.
+class _SparkServer(Strict):
+    """The answer of a `SparkHook`: a URL, and what logs in there."""
+
+    url: str = Field(pattern="^sc://")
+    token: str | None = Field(default=None, min_length=1)
+    headers: dict[
+        Annotated[str, Field(pattern="^[a-z0-9._-]+$")], Annotated[str, Field(min_length=1)]
+    ] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _is_safe(self) -> Self:
+        is_encrypted = self.token is not None or "use_ssl=true" in self.url
+        if self.headers.keys() & _PARAMETERS:
+            what = "a name of headers is a parameter of the URL"
+            raise refuse(what)
+        if self.headers and not is_encrypted and urlsplit(self.url).hostname not in _THIS_MACHINE:
+            what = "headers would be sent unencrypted"
+            raise refuse(what)
+        return self
+
+    @property
+    def full_url(self) -> str:
+        """The URL with token and headers as its parameters, as Spark's client takes them."""
+        url, token = self.url, {"token": self.token} if self.token else {}
+        for name, value in {**token, **self.headers}.items():
+            url = with_parameter(url, f"{name}={quote(value, safe='')}")
+        return url
+
+
+class SparkHook(Strict):
+    """A function of the operator's that says where Spark is, called for each session.
 
     Attributes:
-        remote: address of a Spark Connect server: ``local`` reuses or starts the local stack's;
-            ``sc://host:port/;use_ssl=true`` names another.
+        hook: ``module:function`` in Python, called without arguments. It returns a URL, or a
+            mapping with ``url`` and, where the server wants them, ``token`` and ``headers``.
+    """
+
+    hook: str
+
+    @field_validator("hook")
+    @classmethod
+    def _is_function(cls, hook: str) -> str:
+        if not re.fullmatch(HOOK, hook):
+            what = "must name a function: module:function"
+            raise refuse(what)
+        return hook
+
+    def __str__(self) -> str:
+        return f"function {self.hook}"
+
+    def url(self) -> str:
+        """Returns the URL of a session, with token and headers as its parameters.
+
+        Raises:
+            ConfigError: if there is no such function, or it returns something else.
+            UnreachableError: if the function fails.
+        """
+        said = called(self.hook)
+        try:
+            told = {"url": said} if isinstance(said, str) else said
+            return _SparkServer.model_validate(told).full_url
+        except ValidationError:  # it holds the answer, so it is not chained
+            what = (
+                "the function returns neither a URL (sc://…) nor a mapping of url, token, headers"
+            )
+            remedy = (
+                "return {'url': 'sc://host:443/;use_ssl=true', 'headers': {'name': 'text'}}, names "
+                "in lower case"
+            )
+            where = f"spark.remote hook={self.hook}"
+            raise ConfigError(what, where=where, remedy=remedy) from None
+
+
+def _kind_of_remote(data: object) -> str:
+    return "SparkHook" if isinstance(data, SparkHook | dict) else "str"
+
+
+class SparkConfig(Strict):
+    """The Spark to work with: ``remote`` or a classic ``master``.
+
+    Attributes:
+        remote: Spark Connect server: ``local`` reuses or starts the local stack's;
+            ``sc://host:port/;use_ssl=true`` names another; ``{hook: "module:function"}`` is called
+            for each session.
         master: classic master such as ``local[2]``, instead of ``remote``. ``conf`` must set
             ``spark.sql.extensions`` and ``spark.sql.session.timeZone: UTC``.
         token: token of a remote server, sent only over TLS or to ``localhost``.
@@ -130,7 +232,13 @@ class SparkConfig(Strict):
             compile all generated code again.
     """
 
-    remote: str | None = None
+    remote: (
+        Annotated[
+            Annotated[str, Tag("str")] | Annotated[SparkHook, Tag("SparkHook")],
+            Discriminator(_kind_of_remote),
+        ]
+        | None
+    ) = None
     master: str | None = None
     token: Secret | None = None
     memory: str = Field(default="2g", pattern=r"^[1-9][0-9]*[mg]$")
@@ -140,8 +248,8 @@ class SparkConfig(Strict):
 
     @field_validator("remote")
     @classmethod
-    def _remote(cls, remote: str | None) -> str | None:
-        if remote is None or remote == "local":
+    def _remote(cls, remote: str | SparkHook | None) -> str | SparkHook | None:
+        if not isinstance(remote, str) or remote == "local":
             return remote
         if not remote.startswith("sc://"):
             what = "must be 'local' or start with sc://"
@@ -156,6 +264,9 @@ class SparkConfig(Strict):
         if self.remote is not None and self.master is not None:
             what = "remote and master exclude each other"
             raise refuse(what, "keep one of them")
+        if isinstance(self.remote, SparkHook) and self.token is not None:
+            what = "token is of a URL: a hook returns its own"
+            raise refuse(what, "leave spark.token out")
         if self.send_jar and (self.is_local_server or self.master is not None):
             what = "send_jar is for a server of your own: all others have the jar"
             raise refuse(what, "leave it out, or set remote: sc://…")
@@ -164,7 +275,21 @@ class SparkConfig(Strict):
     @property
     def is_local_server(self) -> bool:
         """Whether Spark is the local Spark Connect server: reused, or started by us."""
-        return self.master is None and self.remote in {None, "local"}
+        return self.master is None and self.remote in (None, "local")
+
+    def server_url(self) -> str:
+        """Returns the URL for one session of a server elsewhere, with what logs in there.
+
+        Raises:
+            ConfigError: if a secret is missing, or a hook does not say where.
+            UnreachableError: if the secret or the hook fails.
+        """
+        if isinstance(self.remote, SparkHook):
+            return self.remote.url()
+        url = self.remote or ""
+        if self.token is None:
+            return url
+        return with_parameter(url, f"token={quote(self.token.reveal(), safe='')}")
 
     @property
     def tables_at_once(self) -> int:
@@ -187,6 +312,13 @@ class SparkConfig(Strict):
             ConfigError: if a secret's variable is not set.
         """
         return {name: reveal(value) for name, value in self.conf.items()}
+
+
+def with_parameter(url: str, parameter: str) -> str:
+    """Returns a Connect URL, ``sc://host:port/;name=value;…``, with one parameter more."""
+    host, slash, parameters = url.removeprefix("sc://").partition("/")
+    joined = f"{parameters.rstrip(';')};{parameter}" if slash else f";{parameter}"
+    return f"sc://{host}/{joined}"
 
 
 class RunsConfig(Strict):

@@ -67,9 +67,11 @@ class SchemaRegistryConfig(Strict):
     """Access to the registry; several URLs are tried in turn.
 
     Attributes:
-        url: address of the registry: one URL, or a list that is tried in turn.
+        url: address of the registry: one URL, or a list that is tried in turn. Not needed
+            with ``api: glue``.
         api: ``confluent``: Confluent, Karapace, Redpanda, and Apicurio under ``/apis/ccompat/v7``.
-            ``apicurio``: Apicurio's own, under ``/apis/registry/v3``.
+            ``apicurio``: Apicurio's own, under ``/apis/registry/v3``. ``glue``: AWS Glue's.
+        region: AWS's region of ``glue``. Default: the environment's.
         ids: Apicurio: kind of the ids before the data: the converter's
             ``apicurio.registry.use-id``. There is no default.
         username: user or API key for basic authentication.
@@ -84,8 +86,9 @@ class SchemaRegistryConfig(Strict):
             repeated a few times.
     """
 
-    url: Urls
-    api: Literal["confluent", "apicurio"] = "confluent"
+    url: Urls | None = None
+    api: Literal["confluent", "apicurio", "glue"] = "confluent"
+    region: str | None = Field(default=None, min_length=1)
     ids: Literal["content", "global"] | None = None
     username: str | None = Field(default=None, min_length=1)
     password: Secret | None = None
@@ -98,8 +101,8 @@ class SchemaRegistryConfig(Strict):
 
     @field_validator("url")
     @classmethod
-    def _http(cls, urls: tuple[str | Secret, ...]) -> tuple[str | Secret, ...]:
-        for url in urls:
+    def _http(cls, urls: tuple[str | Secret, ...] | None) -> tuple[str | Secret, ...] | None:
+        for url in urls or ():
             if isinstance(url, str):
                 _require_http(url, "for example http://127.0.0.1:8081")
         return urls
@@ -111,6 +114,16 @@ class SchemaRegistryConfig(Strict):
 
     @model_validator(mode="after")
     def _goes_together(self) -> SchemaRegistryConfig:
+        if not self.url and self.api != "glue":
+            what = "url is missing"
+            raise refuse(what, "add it")
+        if self.region is not None and self.api != "glue":
+            what = "region is of api: glue"
+            raise refuse(what, "leave it out, or set api: glue")
+        logins = (self.username, self.token, self.oauth, self.certificate_file)
+        if self.api == "glue" and any(each is not None for each in logins):
+            what = "api: glue logs in by AWS's credentials, and by nothing else"
+            raise refuse(what, "leave username, token, oauth and certificate_file out")
         if (self.username is None) != (self.password is None):
             what = "username and password go together"
             raise refuse(what, "give both; password: {env: NAME}")
@@ -127,6 +140,11 @@ class SchemaRegistryConfig(Strict):
             what = "ids is of api: apicurio"
             raise refuse(what, "leave it out: Confluent's API has ids of one kind")
         return self
+
+    @property
+    def urls(self) -> tuple[str | Secret, ...]:
+        """Its URLs; none for Glue, unless it has an endpoint of one's own."""
+        return self.url or ()
 
 
 def _require_http(url: str, remedy: str) -> str:

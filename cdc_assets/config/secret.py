@@ -1,22 +1,41 @@
-"""Reads secrets from environment variables or files when they are needed.
+"""Fetches secrets when they are needed: from variables, files, commands and Python functions.
 
-Only the names of these are stored. A mounted file may be replaced while the process runs.
+Only the places are stored. A mounted file may be replaced while the process runs, so that it is
+read at each login. What a command or a function has returned is used again for a while, until a
+login is refused.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Self, cast
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from cdc_assets.config.strict import as_mapping, refuse
-from cdc_assets.errors import UnsetVariableError
+from cdc_assets.errors import LoginRefusedError, UnreachableError, UnsetVariableError
+
+COMMAND_SECONDS: Final = 30.0
+"""How long a command may take."""
+
+LEAST_SECONDS: Final = 10.0
+"""How long a fetched secret is used at least, whatever is refused: a login that stays refused does
+not call the command with each attempt."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+HOOK: Final = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
+"""The form of the name of a function: ``module:function``."""
+
+_FORMS = "{env: NAME}, {file: /PATH}, {command: [PROGRAM, …]} or {hook: 'module:function'}"
 _SECRET_NAME = re.compile(
     r"passw|passphrase|secret|credential|token(?!.*(url|endpoint|server))|access[-_.]?key"
     r"|\.key\.pem|private[-_.]?key|sas[-_.]?key|account[-_.]?key|jaas",
@@ -58,9 +77,15 @@ def _or_template(schema: dict[str, Any]) -> None:
 
 
 class Secret(BaseModel):
-    """``{env: NAME}`` or ``{file: PATH}``. Neither `repr` nor errors show its value.
+    """The place of a secret: one of four. Neither `repr` nor errors show its value.
 
-    The path is absolute. A line end after the value is no part of it.
+    Attributes:
+        env: an environment variable.
+        file: an absolute path. A line end after the value is no part of it.
+        command: a program and its arguments, run without a shell; the secret is its output, without
+            white space around it.
+        hook: ``module:function`` in Python, which is called without arguments and returns the text.
+        keep_seconds: how long the value of a command or a function is used again.
     """
 
     model_config = ConfigDict(
@@ -73,37 +98,55 @@ class Secret(BaseModel):
 
     env: str = ""
     file: str = ""
+    command: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    hook: str = ""
+    keep_seconds: float = Field(default=300, ge=0, le=86_400)
 
     @model_validator(mode="before")
     @classmethod
     def _only_its_place(cls, data: object) -> object:
         if isinstance(data, Secret):
-            return {"env": data.env, "file": data.file}
+            return data.model_dump()
         if isinstance(data, Variable):
             data.is_secret = True
             return {"env": data.name}
         if not _names_place(data):
-            what = "a secret must name an environment variable or a file; it is not shown here"
-            remedy = "write {env: NAME} or {file: /PATH}, and put the value there"
+            what = "a secret must name its place; it is not shown here"
+            remedy = f"write {_FORMS}, and put the value there"
             raise refuse(what, remedy)
         return data
 
     @property
     def place(self) -> str:
-        """The variable or file that holds it."""
+        """The place that holds it, without the arguments of a command."""
+        if self.command:
+            return f"command {self.command[0]}"
+        if self.hook:
+            return f"function {self.hook}"
         return f"file {self.file}" if self.file else f"environment variable {self.env}"
 
     def reveal(self) -> str:
-        """Returns the value, read now.
+        """Returns the value: read now, or fetched a while ago by a command or a function.
 
         Raises:
-            UnsetVariableError: if the variable is not set or empty, or the file cannot be read.
+            UnsetVariableError: if the variable is not set or empty, the file cannot be read, or the
+                command or function does not exist.
+            UnreachableError: if the command or function fails.
         """
-        if not self.file:
-            if value := os.environ.get(self.env, ""):
-                return value
-            msg, remedy = f"{self.place} is not set", f"export {self.env}=… before starting"
-            raise UnsetVariableError(msg, remedy=remedy)
+        if self.command:
+            key = ("command", *self.command)
+            return FETCHED.get(key, self.keep_seconds, self._output)
+        if self.hook:
+            return FETCHED.get(("hook", self.hook), self.keep_seconds, self._returned)
+        return self._content() if self.file else self._variable()
+
+    def _variable(self) -> str:
+        if value := os.environ.get(self.env, ""):
+            return value
+        msg, remedy = f"{self.place} is not set", f"export {self.env}=… before starting"
+        raise UnsetVariableError(msg, remedy=remedy)
+
+    def _content(self) -> str:
         try:
             value, why = Path(self.file).read_bytes().decode(), "is empty"
         except (OSError, ValueError) as error:
@@ -113,10 +156,108 @@ class Secret(BaseModel):
         msg = f"{self.place} of a secret {why}"
         raise UnsetVariableError(msg, remedy="write the secret into it, readable for this process")
 
+    def _output(self) -> str:
+        """Runs the command. Its output and its errors may hold the secret, and are not repeated."""
+        try:
+            done = subprocess.run(
+                self.command, check=False, capture_output=True, stdin=subprocess.DEVNULL,
+                timeout=COMMAND_SECONDS,
+            )  # fmt: skip
+            value, why = done.stdout.decode().strip(), f"failed (exit code {done.returncode})"
+        except subprocess.TimeoutExpired:
+            why = f"took longer than {COMMAND_SECONDS:g} s"
+            raise self._failed(why) from None
+        except ValueError:
+            why = "printed no text"
+            raise self._failed(why) from None
+        except OSError as error:
+            msg = f"the {self.place} of a secret cannot be run ({type(error).__name__})"
+            remedy = "check its path, and that this user may run it"
+            raise UnsetVariableError(msg, remedy=remedy) from None
+        if done.returncode or not value:
+            raise self._failed(why if done.returncode else "printed nothing")
+        return value
+
+    def _returned(self) -> str:
+        value = called(self.hook)
+        if not isinstance(value, str) or not value:
+            why = "returned no text"
+            raise self._failed(why)
+        return value
+
+    def _failed(self, why: str) -> UnreachableError:
+        msg = f"the {self.place} of a secret {why}"
+        return UnreachableError(msg, remedy="run it by hand, as the user of this process")
+
     def __repr__(self) -> str:
         return f"Secret({self.place})"
 
     __str__ = __repr__
+
+
+def called(hook: str) -> object:
+    """Returns the result of a function of the operator's, ``module:function``.
+
+    Raises:
+        UnsetVariableError: if this process has no such function.
+        UnreachableError: if the function fails; its text may hold a secret, and is not repeated.
+    """
+    module, _, name = hook.partition(":")
+    try:
+        function = cast("Callable[[], object]", getattr(import_module(module), name))
+    except (ImportError, AttributeError) as error:
+        msg = f"the function {hook} cannot be imported ({type(error).__name__})"
+        remedy = "install its module where Dagster's code and the commands run"
+        raise UnsetVariableError(msg, remedy=remedy) from None
+    try:
+        return function()
+    except Exception as error:
+        msg = f"the function {hook} failed ({type(error).__name__})"
+        raise UnreachableError(msg, remedy="call it by hand in this environment") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A fetched secret, with its moment and the number of logins that were refused before."""
+
+    text: str = field(repr=False)
+    at: float
+    refusals: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The fetched secrets of this process, in memory only. May be used from several threads."""
+
+    _values: dict[Hashable, _Value] = field(default_factory=dict[Hashable, _Value], repr=False)
+    _locks: dict[Hashable, threading.Lock] = field(
+        default_factory=dict[Hashable, threading.Lock], repr=False
+    )
+
+    def get(self, key: Hashable, keep_seconds: float, fetch: Callable[[], str]) -> str:
+        """Returns a secret; fetches it if it is older, or if a login was refused since.
+
+        Args:
+            key: of its place.
+            keep_seconds: how long it is used again.
+            fetch: gets it.
+        """
+        with self._locks.setdefault(key, threading.Lock()):
+            known, now = self._values.get(key), time.monotonic()
+            if known is not None:
+                age, is_refused = now - known.at, known.refusals != LoginRefusedError.count
+                if age < keep_seconds and (age < LEAST_SECONDS or not is_refused):
+                    return known.text
+            refusals = LoginRefusedError.count
+            self._values[key] = made = _Value(fetch(), now, refusals)
+            return made.text
+
+    def forget(self) -> None:
+        """Forgets all of them: the next login fetches them again."""
+        self._values.clear()
+
+
+FETCHED: Final = Fetched()
 
 
 def reveal(value: str | Secret) -> str:
@@ -130,16 +271,31 @@ def looks_secret(name: str) -> bool:
 
 
 def _has_form(data: object) -> bool:
-    return set(as_mapping(data)) in ({"env"}, {"file"})
+    form = set(as_mapping(data)) - {"keep_seconds"}
+    return form in ({"env"}, {"file"}, {"command"}, {"hook"})
 
 
 def _names_place(data: object) -> bool:
     if not _has_form(data):
         return False
-    ((form, name),) = as_mapping(data).items()
-    if not isinstance(name, str):
-        return False
-    return bool(_VARIABLE.fullmatch(name)) if form == "env" else Path(name).is_absolute()
+    said = as_mapping(data)
+    match next(form for form in said if form != "keep_seconds"), *said.values():
+        case "env", str(name):
+            return bool(_VARIABLE.fullmatch(name))
+        case "file", str(name):
+            return Path(name).is_absolute()
+        case "hook", *_:
+            hook = said["hook"]
+            return isinstance(hook, str) and bool(re.fullmatch(HOOK, hook))
+        case "command", *_:
+            return _is_command(said["command"])
+        case _:
+            return False
+
+
+def _is_command(given: object) -> bool:
+    words = cast("list[object]", given) if isinstance(given, list | tuple) else []
+    return bool(words) and all(isinstance(each, str) and each for each in words)
 
 
 def _property_value(data: object) -> object:
@@ -156,7 +312,7 @@ def _property_value(data: object) -> object:
 
 
 def _refuse_property() -> object:
-    what = "must be text, a number, a boolean, {env: NAME} or {file: /PATH}"
+    what = f"must be text, a number, a boolean, or a secret's place: {_FORMS}"
     raise refuse(what)
 
 

@@ -9,7 +9,6 @@ from typing import Final
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config.database import DatabaseConfig, DatabaseKind
-from cdc_assets.config.secret import Secret
 from cdc_assets.databases.catalog import SourceTable
 from cdc_assets.databases.mysql import catalog as mysql
 from cdc_assets.databases.mysql.rows import DRIVER as MARIADB_DRIVER
@@ -73,7 +72,7 @@ class SourceCatalog:
     """The catalog of one database."""
 
     kind: DatabaseAdapter
-    dsn: Secret
+    database: DatabaseConfig
 
     @property
     def scheme(self) -> Scheme:
@@ -88,7 +87,7 @@ class SourceCatalog:
             TerminalError: if it refuses the login or the query.
             ConfigError: if the DSN cannot be parsed.
         """
-        return self.kind.read_tables(self.dsn.reveal(), tables)
+        return self.kind.read_tables(self.database.login(), tables)
 
     def existing(self, tables: Iterable[TableName]) -> frozenset[TableName]:
         """Returns those of some tables that exist, without reading their columns.
@@ -96,7 +95,7 @@ class SourceCatalog:
         Raises:
             CdcError: as `read`.
         """
-        return self.kind.existing_tables(self.dsn.reveal(), tables)
+        return self.kind.existing_tables(self.database.login(), tables)
 
     def called(self, identities: Iterable[str]) -> Mapping[str, tuple[str, str]]:
         """Returns schema and name of the existing tables with these identities.
@@ -104,7 +103,7 @@ class SourceCatalog:
         Raises:
             CdcError: as `read`.
         """
-        return self.kind.names_of(self.dsn.reveal(), identities)
+        return self.kind.names_of(self.database.login(), identities)
 
     def listed(self) -> tuple[tuple[str, str], ...]:
         """Returns schema and name of every table in order, except partitions and the server's own.
@@ -112,12 +111,12 @@ class SourceCatalog:
         Raises:
             CdcError: as `read`.
         """
-        return self.kind.all_tables(self.dsn.reveal())
+        return self.kind.all_tables(self.database.login())
 
 
 def catalog_of(database: DatabaseConfig) -> SourceCatalog:
     """Returns the catalog of a configured database. Nothing is opened before it is read."""
-    return SourceCatalog(KINDS[database.kind], database.dsn)
+    return SourceCatalog(KINDS[database.kind], database)
 
 
 def rows_of(kind: DatabaseKind, access: Access) -> SourceRows:

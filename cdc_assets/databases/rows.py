@@ -105,7 +105,7 @@ class Access:
     """Access to a table.
 
     Attributes:
-        dsn: of its database.
+        login: the DSN of its database, or fetches it for each connection.
         table: schema and name there.
         schema: the lake's columns, without that of a shard.
         where: for errors.
@@ -119,7 +119,7 @@ class Access:
         condition: on the rows that count, in the lake's names of columns; None for all.
     """
 
-    dsn: str
+    login: str | Callable[[], str]
     table: tuple[str, str]
     schema: TableSchema
     where: str
@@ -130,6 +130,11 @@ class Access:
     connector: Callable[[], ConnectorOffsets | None] = lambda: None
     nudge: bool | str = False
     condition: RowCondition | None = None
+
+    @property
+    def dsn(self) -> str:
+        """The DSN to connect with now."""
+        return self.login if isinstance(self.login, str) else self.login()
 
     @property
     def answer_seconds(self) -> float:
@@ -354,21 +359,23 @@ class TableReading:
     def __init__(self, rows: SourceRows) -> None:
         self.omitted = rows.statements.omitted
         self._rows = rows
-        self._options = rows.reader_options()
+        rows.reader_options()  # refuses now what Spark cannot read
 
     @contextmanager
     def wave(self, start: Key | None, rows: int, parts: int) -> Iterator[Wave]:
         """Yields a wave: so many parts of so many rows, from a key on; None for the first wave."""
+        options = self._rows.reader_options()
         with self._rows.shared_snapshot() as more:
             within, end = ranges(start, self._rows.bounds(start, rows, parts), parts)
-            yield Wave(end, [{**self._options, **more, "query": self._query(w)} for w in within])
+            yield Wave(end, [{**options, **more, "query": self._query(w)} for w in within])
 
     @contextmanager
     def parts(self, within: Sequence[Sequence[Range]]) -> Iterator[Wave]:
         """Yields a wave of these parts, each of which has the rows of some ranges."""
+        options = self._rows.reader_options()
         with self._rows.shared_snapshot() as more:
             queries = (" UNION ALL ".join(map(self._query, each)) for each in within)
-            yield Wave(None, [{**self._options, **more, "query": query} for query in queries])
+            yield Wave(None, [{**options, **more, "query": query} for query in queries])
 
     def estimate(self) -> int:
         """Returns about how many rows there are."""

@@ -29,6 +29,16 @@ def of_avro() -> Expression:
     return F.when(F.substring(key, 1, 1) == F.lit(bytes(1)), F.xxhash64(front))
 
 
+def of_glue() -> Expression:
+    """Returns a hash of the UUID before the data; NULL for keys without one.
+
+    The byte before it says how the data is compressed, and is no part of the schema.
+    """
+    key = F.col("key")
+    has_id = (F.substring(key, 1, 1) == F.lit(b"\3")) & (F.octet_length(key) >= 18)
+    return F.when(has_id, F.xxhash64(F.substring(key, 3, 16)))
+
+
 def of_number() -> Expression:
     """Returns the number of a number's bytes."""
     return F.length(F.col("key")).cast("bigint")

@@ -1,4 +1,4 @@
-"""Reads schemas by the ids in records, from Confluent's registry or Apicurio's.
+"""Reads schemas by the ids in records, from the registries of Confluent, Apicurio and AWS Glue.
 
 An id stands for one schema forever, so each schema is cached: a table whose schemas are known keeps
 working while the registry is down. Sources: the OpenAPI documents in confluentinc/schema-registry
@@ -15,10 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, cast
 from urllib.parse import quote
+from uuid import UUID
 
 from cdc_assets.changes.json_text import mapping, read_json, read_object
 from cdc_assets.config.schema_registry import SchemaRegistryConfig
 from cdc_assets.errors import ConfigError, TerminalError
+from cdc_assets.formats.glue import GlueSchemas
 from cdc_assets.formats.registry_http import ROUNDS, NotFound, RegistryHttp
 from cdc_assets.formats.wire_id import IdKind, SchemaId
 from cdc_assets.schema.avro_parse import MAX_DEPTH, parse_avro, read_avro
@@ -46,10 +48,28 @@ class SchemaRegistry:
     """
 
     def __init__(self, config: SchemaRegistryConfig, rounds: int = ROUNDS) -> None:
-        self._http = RegistryHttp(config, rounds)
+        self._http = None if config.api == "glue" else RegistryHttp(config, rounds)
+        self._glue = GlueSchemas(config)
         self._config = config
         self._lock = threading.Lock()
         self._known: dict[SchemaId, object] = {}
+
+    @property
+    def is_glue(self) -> bool:
+        """Whether it is AWS Glue's, whose records are framed in a way of their own."""
+        return self._http is None
+
+    def ask(self) -> None:
+        """Asks for any schema: the registry answers, and takes the login.
+
+        Raises:
+            CdcError: as `schema`, except for an unknown id.
+        """
+        if self._http is None:
+            self._glue.ask()
+            return
+        path = "/schemas/ids/1" if self._config.api == "confluent" else "/ids/globalIds/1"
+        self._http.get(path, f"registry {self._http.shown}")
 
     def schema(self, schema_id: SchemaId, topic: str) -> object:
         """Returns an Avro writer schema as its parsed JSON, with all references inlined.
@@ -69,11 +89,26 @@ class SchemaRegistry:
         with self._lock:
             known = self._known.get(schema_id)
         if known is None:
-            where = f"registry={self._http.shown} topic={topic} schema_id={schema_id}"
-            known = _Read(self._http, self._config, where).schema(schema_id)
+            shown = self._glue.shown if self._http is None else self._http.shown
+            where = f"registry={shown} topic={topic} schema_id={schema_id}"
+            if self._http is None:
+                known = _of_glue(self._glue, schema_id, where)
+            else:
+                known = _Read(self._http, self._config, where).schema(schema_id)
             with self._lock:
                 self._known[schema_id] = known
         return known
+
+
+def _of_glue(glue: GlueSchemas, schema_id: SchemaId, where: str) -> object:
+    try:
+        avro = read_avro(glue.definition(UUID(int=schema_id.number), where))
+        parse_avro(avro)
+    except AvroSchemaError as error:
+        raise TerminalError(
+            error.what, where=f"{error.where} {where}", remedy=error.remedy
+        ) from None
+    return avro
 
 
 @dataclass(frozen=True, slots=True)

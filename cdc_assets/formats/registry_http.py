@@ -260,7 +260,7 @@ class RegistryHttp:
     def _servers(self) -> list[_RegistryServer]:
         authorization = _authorization(self._config)
         suffix = _NATIVE if self._config.api == "apicurio" else ""
-        return [_server(reveal(url), authorization, suffix) for url in self._config.url]
+        return [_server(reveal(url), authorization, suffix) for url in self._config.urls]
 
 
 class _Tokens:

@@ -5,6 +5,8 @@ confluent      ``0x00``, id in 4 bytes, data. Confluent's serializer, and Apicur
 apicurio-8     ``0x00``, id in 8 bytes, data. Apicurio's before 3.0, or ``Legacy8ByteIdHandler``
 headers        the data alone; the id in 8 bytes in a header ``apicurio.value.contentId`` or
                ``.globalId`` (``apicurio.key.…`` of a key)
+glue           ``0x03``, ``0x00`` or ``0x05``, a UUID in 16 bytes, data; after ``0x05`` the data is
+               compressed by zlib. Serializers of AWS Glue Schema Registry
 =============  =================================================================================
 
 Ids are big-endian. They begin with 1 in every registry, and none has reached 2³¹ yet: the first
@@ -13,16 +15,20 @@ its framing. Apicurio's ``OptimisticFallbackIdHandler`` reads by the same rule. 
 precedence, as in Apicurio's deserializer, and of headers with the same name the last counts.
 
 Confluent's clients from 8.0 on can put a GUID into ``__value_schema_id`` instead. Such records are
-recognized and not read. Sources: ``schema-serializer/…/schema/id`` in confluentinc/schema-registry
-and ``serdes/`` in Apicurio/apicurio-registry.
+recognized and not read. Whether a source's records are of Glue, its configuration says
+(``schema_registry.api``). Sources: ``schema-serializer/…/schema/id`` in
+confluentinc/schema-registry, ``serdes/`` in Apicurio/apicurio-registry, and
+``AWSSchemaRegistryConstants`` in awslabs/aws-glue-schema-registry.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+from uuid import UUID
 
 from cdc_assets.log.values import Headers, RawRecord
 
@@ -31,6 +37,13 @@ _MAGIC_OF_GUID: Final = 1
 _GUID_BYTES: Final = 17
 _LONG_BYTES: Final = 8
 _LARGEST: Final = 2**31 - 1
+_MAGIC_OF_GLUE: Final = 3
+_ZLIB: Final = 5
+_COMPRESSIONS: Final = (0, _ZLIB)
+_GLUE_BYTES: Final = 18
+
+MOST_INFLATED: Final = 128 << 20
+"""Limit of the bytes of a record's data that Glue's serializer has compressed."""
 
 
 class Side(StrEnum):
@@ -46,6 +59,7 @@ class Framing(StrEnum):
     CONFLUENT = "confluent"
     APICURIO_8 = "apicurio-8"
     HEADERS = "headers"
+    GLUE = "glue"
 
 
 class IdKind(StrEnum):
@@ -60,6 +74,9 @@ class IdKind(StrEnum):
     GLOBAL = "global"
     """Apicurio's versions of artifacts."""
 
+    VERSION = "version"
+    """Glue's versions of schemas, which have UUIDs."""
+
 
 @dataclass(frozen=True, slots=True)
 class SchemaId:
@@ -69,6 +86,8 @@ class SchemaId:
     kind: IdKind = IdKind.PREFIX
 
     def __str__(self) -> str:
+        if self.kind is IdKind.VERSION:
+            return str(UUID(int=self.number))
         return str(self.number) if self.kind is IdKind.PREFIX else f"{self.number} ({self.kind})"
 
 
@@ -88,16 +107,26 @@ class Unframed:
     reason: str
 
 
-def read_frame(record: RawRecord, side: Side) -> Framed | Unframed | None:
-    """Returns the schema id and the data of a record's key or value; None if it has none."""
+def read_frame(record: RawRecord, side: Side, *, of_glue: bool = False) -> Framed | Unframed | None:
+    """Returns the schema id and the data of a record's key or value; None if it has none.
+
+    Args:
+        record: the record.
+        side: its key, or its value.
+        of_glue: whether its schema is in Glue.
+    """
     data = record.key if side is Side.KEY else record.value
     if data is None:
         return None
+    if of_glue:
+        return _of_glue(data, side)
     refused = _refused_by_headers(record.headers, side)
     return refused or _by_headers(record.headers, side, data) or _by_prefix(data, side)
 
 
-def framing_of(records: Iterable[RawRecord], side: Side) -> Framing | Unframed | None:
+def framing_of(
+    records: Iterable[RawRecord], side: Side, *, of_glue: bool = False
+) -> Framing | Unframed | None:
     """Returns the one framing of a sample's keys or values.
 
     Records without a framing are passed over; each of them is rejected when it is merged.
@@ -109,7 +138,7 @@ def framing_of(records: Iterable[RawRecord], side: Side) -> Framing | Unframed |
     found: dict[Framing, str] = {}
     first: Unframed | None = None
     for record in records:
-        match read_frame(record, side):
+        match read_frame(record, side, of_glue=of_glue):
             case Framed(framing, _, _):
                 found.setdefault(framing, str(record.coordinate))
             case Unframed() as reason:
@@ -165,6 +194,24 @@ def _by_prefix(data: bytes, side: Side) -> Framed | Unframed:
     if short == 0 and len(data) > _LONG_BYTES and long > 0:
         return Framed(Framing.APICURIO_8, SchemaId(long), data[9:])
     return Unframed(f"no registry has given the schema id that its {side} begins with")
+
+
+def _of_glue(data: bytes, side: Side) -> Framed | Unframed:
+    if len(data) < _GLUE_BYTES or data[0] != _MAGIC_OF_GLUE or data[1] not in _COMPRESSIONS:
+        return Unframed(
+            f"its {side} does not begin as Glue's serializer writes: look at {_at(side)}"
+        )
+    schema_id = SchemaId(int.from_bytes(data[2:_GLUE_BYTES], "big"), IdKind.VERSION)
+    payload = data[_GLUE_BYTES:]
+    if data[1] == _ZLIB:
+        inflating = zlib.decompressobj()
+        try:
+            payload = inflating.decompress(payload, MOST_INFLATED)
+        except zlib.error:
+            return Unframed(f"its {side} is not compressed as it says")
+        if not inflating.eof:
+            return Unframed(f"its {side} is cut off, or larger than {MOST_INFLATED:,} bytes")
+    return Framed(Framing.GLUE, schema_id, payload)
 
 
 def _at(side: Side) -> str:

@@ -38,7 +38,7 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.retention import TopicRetention
 from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError, LoginRefusedError
-from cdc_assets.log.errors import of_partition, translate
+from cdc_assets.log.errors import of_partition, place_of, translate
 from cdc_assets.log.reader import Place
 from cdc_assets.log.settings import TopicSettings, read_settings, retention_of
 from cdc_assets.log.values import TopicIdentity
@@ -60,9 +60,9 @@ class Admin:
     Every method raises what those of `cdc_assets.log.kafka.KafkaLog` do.
     """
 
-    def __init__(self, conf: Callable[[], Mapping[str, str]], timeout_seconds: float) -> None:
+    def __init__(self, conf: Callable[[], Mapping[str, Any]], timeout_seconds: float) -> None:
         self._conf = conf
-        self._servers = conf()["bootstrap.servers"]
+        self._servers = place_of(conf())
         self._timeout = timeout_seconds
         self._attempts = ConnectAttempts()
         self._client: AdminClient | None = None
@@ -346,7 +346,8 @@ def reach(client: AdminClient, attempts: ConnectAttempts, timeout_seconds: float
     if attempts.connected:
         return
     try:
-        _wait(client, attempts, client.describe_cluster(request_timeout=timeout_seconds))
+        answer = client.describe_cluster(request_timeout=timeout_seconds)
+        _wait(attempts, answer, client, timeout_seconds)
     except KafkaException as error:
         if _code(error) in _NO_ANSWER:
             raise  # any other error is an answer, if only to this request
@@ -354,14 +355,20 @@ def reach(client: AdminClient, attempts: ConnectAttempts, timeout_seconds: float
     attempts.answered()
 
 
-def _wait(client: AdminClient, attempts: ConnectAttempts, answer: Any) -> None:
+def _wait(
+    attempts: ConnectAttempts, answer: Any, client: AdminClient, timeout_seconds: float
+) -> None:
+    """Waits for the answer. A client without a token does not heed its own time-out."""
     give_up_at = time.monotonic() + TURNED_AWAY_SECONDS
+    ends_at = time.monotonic() + timeout_seconds + 2 * _LOOK_SECONDS
     failed = attempts.failed
     while True:
         try:
             answer.result(timeout=_LOOK_SECONDS)
         except TimeoutError:
             client.poll(0)
+            if time.monotonic() >= ends_at:
+                raise KafkaException(attempts.last or KafkaError(KafkaError._TIMED_OUT)) from None
             if not attempts.all_down or attempts.failed == failed:
                 give_up_at = time.monotonic() + TURNED_AWAY_SECONDS
             elif time.monotonic() >= give_up_at:

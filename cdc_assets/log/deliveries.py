@@ -235,7 +235,7 @@ class Deliveries:
         if database is None:
             return None
         log = LOGS[database.kind]
-        at, now = log.acknowledged(connector.offsets()), log.now(database.dsn.reveal())
+        at, now = log.acknowledged(connector.offsets()), log.now(database.login())
         if now is None:
             return None
         document = _Document.of(self._config.registry, key, log)

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -37,8 +38,29 @@ _LOGIN: Final = frozenset(
 )
 _CUT: Final = re.compile(r"disconnected|transport failure|timed out|reset by", re.IGNORECASE)
 """Texts of lost connections: a broker that goes away during a handshake refuses nothing."""
+_NO_TOKEN: Final = "SASL OAUTHBEARER token: "  # noqa: S105 - words of a message
+"""What the client's words for a token that it did not get end with; the rest is not ours."""
+_OAUTH_ERRORS: Final = re.compile(
+    r"\b(invalid_client|invalid_grant|invalid_request|invalid_scope|unauthorized_client"
+    r"|unsupported_grant_type|access_denied)\b"
+)
+_NO_ENDPOINT: Final = re.compile(r"connect|resolve|timed? ?out|terminating", re.IGNORECASE)
+_NO_TLS: Final = re.compile(r"certificate|trust anchors|SSL|TLS", re.IGNORECASE)
+_ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
+_NO_PROVIDER: Final = "No provider for SASL mechanism GSSAPI"
 _READ_AGAIN: Final = "it is planned and read again by the next try, which says if a part is lost"
+BUILD: Final = (
+    "install librdkafka with libsasl2, and build the client for it: "
+    "pip install --no-binary confluent-kafka confluent-kafka (docs/how-to/run/log-in.md)"
+)
+"""The remedy for wheels of the client, which come without Kerberos."""
 _REMEDY: Final = "check that it runs, and kafka.bootstrap_servers and its listeners"
+
+
+def place_of(conf: Mapping[str, Any]) -> str:
+    """Returns the brokers for messages, and the endpoint that issues the tokens for them."""
+    servers, url = str(conf["bootstrap.servers"]), conf.get(_ENDPOINT)
+    return f"{servers}, tokens of {urlsplit(str(url)).netloc}" if url else servers
 
 
 def translate(error: KafkaException, servers: str, last: KafkaError | None = None) -> CdcError:
@@ -46,7 +68,7 @@ def translate(error: KafkaException, servers: str, last: KafkaError | None = Non
 
     Args:
         error: from the call.
-        servers: ``bootstrap.servers``.
+        servers: see `place_of`.
         last: the newest error that the client reported apart from the call, which often names the
             cause of the call's time-out.
     """
@@ -109,10 +131,14 @@ def no_answer(
 
 def _refuses(error: KafkaError | None) -> bool:
     """Whether a broker, or our own check of its certificate, has refused the login."""
-    return error is not None and error.code() in _LOGIN and not _CUT.search(error.str())
+    if error is None or error.code() not in _LOGIN:
+        return False
+    return _NO_TOKEN in error.str() or not _CUT.search(error.str())
 
 
-def _refused(error: KafkaError, servers: str) -> LoginRefusedError:
+def _refused(error: KafkaError, servers: str) -> UnreachableError:
+    if _NO_TOKEN in error.str():
+        return _without_token(error.str().partition(_NO_TOKEN)[2], servers)
     msg = f"Kafka refused the login ({error.name()}; {error.str()})"
     remedy = (
         "renew the password or certificate, and check security.protocol, sasl.* and ssl.* of "
@@ -121,8 +147,27 @@ def _refused(error: KafkaError, servers: str) -> LoginRefusedError:
     return LoginRefusedError(msg, where=servers, remedy=remedy)
 
 
+def _without_token(said: str, servers: str) -> UnreachableError:
+    """Returns the error for a token that was not issued. The endpoint's words are not repeated."""
+    if refusal := _OAUTH_ERRORS.search(said):
+        msg = f"the token endpoint refused the login to Kafka ({refusal[1]})"
+        remedy = (
+            "renew sasl.oauthbearer.client.secret; check .client.id, .scope of kafka.properties"
+        )
+        return LoginRefusedError(msg, where=servers, remedy=remedy)
+    remedy = f"check {_ENDPOINT} of kafka.properties"
+    if _NO_TLS.search(said):
+        msg = "the certificate of Kafka's token endpoint is not accepted"
+        return LoginRefusedError(msg, where=servers, remedy=f"{remedy}, and https.ca.location")
+    does = "cannot be reached" if _NO_ENDPOINT.search(said) else "issues no token"
+    return UnreachableError(f"Kafka's token endpoint {does}", where=servers, remedy=remedy)
+
+
 def _invalid(cause: KafkaError) -> ConfigError:
     """Names the property only: the client's own text also repeats the value."""
+    if _NO_PROVIDER in cause.str():
+        msg = "this build of Kafka's client has no Kerberos (GSSAPI)"
+        return ConfigError(msg, where="kafka.properties.sasl.mechanism", remedy=BUILD)
     found = _PROPERTY.search(cause.str())
     name = (found[1] or found[2]) if found else "a property"
     msg = f"Kafka's client does not accept {name}"

@@ -61,7 +61,7 @@ class KafkaLog:
 
     def __init__(
         self,
-        librdkafka_conf: Mapping[str, str] | Callable[[], Mapping[str, str]],
+        librdkafka_conf: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
         timeout_seconds: float = 10,
         largest: Largest = every_size,
     ) -> None:
@@ -335,7 +335,7 @@ class KafkaLog:
     def _reader(self) -> Reader:
         return Reader(self._conf(), self._timeout, self._largest)
 
-    def _conf(self) -> dict[str, str]:
+    def _conf(self) -> dict[str, Any]:
         given = self._given
         return {**_QUIET, **(given() if callable(given) else given)}
 

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
 from cdc_assets.effects import effect
-from cdc_assets.log.errors import ends_early, gone, no_answer, translate
+from cdc_assets.log.errors import ends_early, gone, no_answer, place_of, translate
 from cdc_assets.log.values import RawRecord
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -93,7 +93,7 @@ class Reader:
     """
 
     def __init__(
-        self, conf: Mapping[str, str], timeout_seconds: float, largest: Largest = every_size
+        self, conf: Mapping[str, Any], timeout_seconds: float, largest: Largest = every_size
     ) -> None:
         self._conf = conf
         self._largest = largest
@@ -235,14 +235,14 @@ class Reader:
                     yield place, _record(message).within(largest) if end is None else end
             if silence.is_too_long:
                 missing = (place for place in sorted(waiting))
-                servers = self._conf["bootstrap.servers"]
+                servers = place_of(self._conf)
                 raise no_answer(servers, silence.seconds, self._last_error, tuple(missing))
 
     def _remember(self, error: KafkaError) -> None:
         self._last_error = error
 
     def _translated(self, error: KafkaException) -> Exception:
-        return translate(error, self._conf["bootstrap.servers"], self._last_error)
+        return translate(error, place_of(self._conf), self._last_error)
 
 
 class _Sample:

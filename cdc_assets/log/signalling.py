@@ -18,7 +18,7 @@ from cdc_assets.changes.json_text import read_object
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.effects import effect
 from cdc_assets.errors import OutcomeUnknownError, TerminalError
-from cdc_assets.log.errors import translate
+from cdc_assets.log.errors import place_of, translate
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.notices import Notice
 from cdc_assets.log.signal_channel import SignalChannel
@@ -79,7 +79,7 @@ class Signalling:
     def __init__(
         self,
         log: KafkaLog,
-        conf: Mapping[str, str],
+        conf: Mapping[str, Any],
         channel: SignalChannel,
         notice_of: Callable[[RawRecord], Notice | None],
     ) -> None:
@@ -116,7 +116,7 @@ class Signalling:
             if error is not None:
                 failed.append(error)
 
-        topic, servers = self.channel.signals, self._conf["bootstrap.servers"]
+        topic, servers = self.channel.signals, place_of(self._conf)
         with effect("kafka: send signals"):
             try:
                 producer = Producer({**self._conf, **_PRODUCER})

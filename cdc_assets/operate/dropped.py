@@ -116,7 +116,7 @@ def _delivered(services: Services, mark: Dropped, entry: TableEntry) -> Dropped:
     source = services.config.source(entry.table.source)
     if source.database is None or source.database.kind != "postgres":
         return replace(mark, waits_for="the statement that has dropped it is read")
-    dsn, said = source.database.dsn.reveal(), source.verify
+    dsn, said = source.database.login(), source.verify
     try:
         place = mark.place or server.log_end(dsn)
         behind = server.unconfirmed(dsn, said.slot, place)

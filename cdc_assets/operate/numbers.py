@@ -66,7 +66,7 @@ def _slots(config: ReplicationConfig, source: str) -> SourceSlots:
     if database is None:
         return SourceSlots()
     try:
-        return SourceSlots(read_slots(database.dsn.reveal()))
+        return SourceSlots(read_slots(database.login()))
     except CdcError as problem:
         return SourceSlots(problem=problem.what)
 

@@ -110,7 +110,7 @@ class Parts:
         for name in sorted(set(sources)):
             yield from _of_source(name, self._config.source(name))
         remote = self._config.spark.remote
-        if remote and not self._config.spark.is_local_server:
+        if isinstance(remote, str) and not self._config.spark.is_local_server:
             yield ("", "Spark server"), partial(_connect, remote)
         if stored is not None:
             yield ("", "lake's store"), partial(_read, self._lake, stored)
@@ -146,12 +146,10 @@ def _ask_database(source: SourceConfig) -> None:
 
 
 def _ask_registry(source: SourceConfig) -> None:
-    from cdc_assets.formats.registry_http import RegistryHttp
+    from cdc_assets.formats.registry import SchemaRegistry
 
-    config = source.schema_registry
-    if config is not None:
-        http = RegistryHttp(config, rounds=1)
-        http.get("/schemas/ids/1" if config.api == "confluent" else "/ids/globalIds/1", http.shown)
+    if source.schema_registry is not None:
+        SchemaRegistry(source.schema_registry, rounds=1).ask()
 
 
 def _connect(remote: str) -> None:

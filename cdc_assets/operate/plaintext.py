@@ -21,7 +21,7 @@ from cdc_assets.config.database import DatabaseConfig
 from cdc_assets.config.schema_registry import SchemaRegistryConfig
 from cdc_assets.config.secret import Secret, reveal
 from cdc_assets.databases.mysql.connection import TlsMode, parse_dsn
-from cdc_assets.errors import ConfigError
+from cdc_assets.errors import CdcError
 
 _VERIFIES: Final = "verify-full"
 _LOGINS: Final = ("credential", "token", "header.authorization")
@@ -58,23 +58,23 @@ def is_of_this_machine(host: str) -> bool:
 def _found(config: ReplicationConfig) -> Iterator[Plaintext]:
     yield from _of_kafka(config)
     yield from _of_spark(config)
-    with suppress(ConfigError):
+    with suppress(CdcError):
         yield from _of_catalog(config)
     for name, source in config.sources.items():
         if source.database is not None:
-            with suppress(ConfigError):
+            with suppress(CdcError):
                 yield from _of_database(source.database, name)
         if source.schema_registry is not None:
             yield from _of_registry(source.schema_registry, name)
         if source.connect is not None:
-            with suppress(ConfigError):
+            with suppress(CdcError):
                 yield from _of_http("Kafka Connect", source.connect.url, name)
 
 
 def _of_registry(registry: SchemaRegistryConfig, name: str) -> Iterator[Plaintext]:
     has_login = bool(registry.username or registry.token or registry.oauth)
-    for url in registry.url:
-        with suppress(ConfigError):
+    for url in registry.urls:
+        with suppress(CdcError):
             yield from _of_http("the schema registry", url, name, has_login=has_login)
     if registry.oauth is not None:
         url = registry.oauth.token_url
@@ -96,7 +96,7 @@ def _of_kafka(config: ReplicationConfig) -> Iterator[Plaintext]:
 
 
 def _of_spark(config: ReplicationConfig) -> Iterator[Plaintext]:
-    remote = config.spark.remote or ""
+    remote = config.spark.remote if isinstance(config.spark.remote, str) else ""
     host = urlsplit(remote).hostname or ""
     has_tls = config.spark.token is not None or "use_ssl=true" in remote
     if remote.startswith("sc://") and not has_tls and not is_of_this_machine(host):
@@ -121,7 +121,7 @@ def _of_catalog(config: ReplicationConfig) -> Iterator[Plaintext]:
 
 
 def _of_database(database: DatabaseConfig, source: str) -> Iterator[Plaintext]:
-    dsn, part = database.dsn.reveal(), "the database"
+    dsn, part = reveal(database.dsn), "the database"
     if database.kind == "postgres":
         with suppress(psycopg.ProgrammingError):  # whoever connects reports it
             said = conninfo_to_dict(dsn)

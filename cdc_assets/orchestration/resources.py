@@ -202,7 +202,7 @@ def _shown_config(config: ReplicationConfig) -> dict[str, str]:
     place = (
         {"spark.master": spark.master}
         if spark.master
-        else {"spark.remote": spark.remote or "local"}
+        else {"spark.remote": str(spark.remote or "local")}
     )
     return {"spark.app.name": APP_NAME, **place, **conf}
 
@@ -214,12 +214,7 @@ def _late_config(config: ReplicationConfig) -> dict[str, str]:
         return {"spark.remote": devstack("configured").spark_of(config).url}
     if spark.master is not None:
         return _classic_config(config)
-    from cdc_assets.connect_session import with_parameter
-
-    remote = spark.remote or ""
-    if spark.token:
-        remote = with_parameter(remote, f"token={spark.token.reveal()}")
-    return {"spark.remote": remote, **spark.resolved_conf()}
+    return {"spark.remote": spark.server_url(), **spark.resolved_conf()}
 
 
 def _classic_config(config: ReplicationConfig) -> dict[str, str]:

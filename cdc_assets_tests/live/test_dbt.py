@@ -1,4 +1,4 @@
-"""docs/how-to/run/run-dbt-models.md by its own commands: PostgreSQL → Debezium → Kafka → Spark → Iceberg → dbt.
+"""Runs the commands of how-to/run/run-dbt-models.md: PostgreSQL → Kafka → Spark → Iceberg → dbt.
 
 dbt has an environment of its own. What a model holds is compared with the same question put to
 PostgreSQL.

@@ -200,11 +200,11 @@ def facts_of_tables() -> Iterator[KnownTable]:
 def facts_of_spark() -> Iterator[Spark]:
     catalog = "org.apache.iceberg.spark.SparkCatalog"
     good = SparkFacts("4.1.1", EXTENSIONS, catalog, True, "1.12.0", True)
-    needed = SparkRequirements(Driver("a.Driver", "a:driver"))
+    needed = SparkRequirements(Driver("a.Driver", "a:driver"), "a.Login")
     yield Spark(replace(good, version="3.5.1", extensions="", catalog=""), needed)
     yield Spark(replace(good, opens_catalog=False, reads_kafka=False), needed)
     other = next(each for each in JarMatch if each is not JarMatch.SAME)
-    lacking = frozenset({"a.Driver"})
+    lacking = frozenset({"a.Driver", "a.Login"})
     yield Spark(replace(good, iceberg="1.9.2", decoder=other, no_drivers=lacking), needed)
 
 

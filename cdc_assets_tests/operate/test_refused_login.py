@@ -113,6 +113,7 @@ def test_mysql_refuses_a_login(number: int) -> None:
         ("status = StatusCode.UNAUTHENTICATED", "Spark refused the login"),
         ("org.apache.kafka.common.errors.SaslAuthenticationException: no", "Kafka refused"),
         ("org.apache.kafka.common.errors.TopicAuthorizationException: no", "Kafka refused"),
+        ("KafkaException: javax.security.auth.login.LoginException: 401", "Kafka refused"),
         ("org.apache.iceberg.exceptions.NotAuthorizedException: no", "the catalog refused"),
         ("org.apache.iceberg.exceptions.ForbiddenException: no", "the catalog refused"),
         ("S3Exception: (Service: S3, Status Code: 403, Request ID: x)", "the warehouse refused"),

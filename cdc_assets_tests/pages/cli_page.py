@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -38,9 +39,11 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "assess": "assess --source shop",
     "compact": "compact orders --dry-run",
     "config check": "config check",
+    "config env": "config env",
     "config schema": "config schema",
     "consistent list": "consistent list shop",
     "consistent sql": "consistent sql shop --at 2026-03-01T07:00",
+    "dbt sources": "dbt sources",
     "demo": "demo --source mariadb --port 3001",
     "drop": "drop --table orders --lake --dry-run",
     "history": "history orders",
@@ -97,7 +100,7 @@ def page() -> str:
 def _command(name: str, command: click.Command) -> str:
     context = click.Context(command, info_name=f"{PROGRAM} {name}")
     usage = " ".join(command.collect_usage_pieces(context))
-    about = re.sub(r"(?<!\n)\n(?!\n)", " ", (command.help or "").strip())
+    about = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(command.help or ""))
     rows = "".join(_row(context, each) for each in command.params)
     table = f"\n| option | |\n|---|---|\n{rows}" if rows else ""
     example = f"\n```sh\n{PROGRAM} {EXAMPLES[name]}\n```\n"

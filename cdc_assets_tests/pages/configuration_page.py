@@ -54,7 +54,8 @@ the same descriptions with `cdc-assets config schema`. For the first file see
 
 The file is `replication.yaml` in the folder in which a command or Dagster starts, `$CDC_ASSETS_CONFIG`,
 or `--config FILE`. Relative paths are relative to the file. An unknown or repeated key is an error
-that names line, key and the nearest key. A *secret* is `{env: NAME}` or `{file: /PATH}`. A key with
+that names line, key and the nearest key. A *secret* is `{env: NAME}`, `{file: /PATH}`,
+[a command or a function](../how-to/run/log-in.md#secrets). A key with
 a section of its own is not in the table above the section.
 """
 SOURCE: Final = "sources.NAME"
@@ -83,7 +84,8 @@ SECTIONS: Final = (
             f"replications: [Use in a Dagster project]({HOW}/run/use-in-a-dagster-project.md)."),
     Section("kafka", {"": KafkaConfig},
             "Translated security properties: `security.protocol`; `sasl.mechanism` (PLAIN, "
-            "SCRAM-SHA-256, SCRAM-SHA-512) with `sasl.username` and `sasl.password`; `ssl.ca.*`, "
+            "SCRAM-SHA-256, SCRAM-SHA-512) with `sasl.username` and `sasl.password`, or OAUTHBEARER, "
+            f"AWS_MSK_IAM, GSSAPI ([Log in]({HOW}/run/log-in.md#kafka)); `ssl.ca.*`, "
             "`ssl.certificate.*`, `ssl.key.*` as `.location` (a PEM file) or `.pem`. Refused: "
             "`group.id`, `isolation.level` and other properties that cdc_assets sets itself."),
     Section("lake", {"": LakeConfig, "catalog.": CatalogConfig},

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote as encoded
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from cdc_assets.databases.dialect import Given
 from cdc_assets.databases.postgres.catalog import read_tables
@@ -160,7 +161,10 @@ class PostgresRows(SourceRows):
 
     def reader_options(self) -> Mapping[str, str]:
         """See `SourceRows`."""
-        return reader_options(self._connection, self.access.where, self.access.answer_seconds)
+        given = reader_options(self._connection, self.access.where, self.access.answer_seconds)
+        # Not the one that the connection was opened with: a token may have ended since.
+        password = conninfo_to_dict(self.access.dsn).get("password")
+        return {**given, "password": str(password)} if password else given
 
     @contextmanager
     def shared_snapshot(self) -> Iterator[Mapping[str, str]]:

@@ -27,6 +27,7 @@ from cdc_assets.formats.key_form import KeyForm, are_numbers
 from cdc_assets.formats.names import TopicNames
 from cdc_assets.formats.registry import SchemaRegistry
 from cdc_assets.formats.sample import JsonObject, Refusal, Sample, Written
+from cdc_assets.formats.spark_hash import spark_hash
 from cdc_assets.formats.wire_id import (
     Framed,
     Framing,
@@ -35,7 +36,6 @@ from cdc_assets.formats.wire_id import (
     Side,
     Unframed,
     framing_of,
-    read_frame,
 )
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.marks import EndMark, LogRecord
@@ -132,17 +132,26 @@ class DebeziumAvro(Format):
             has_row=any(mapping(each.get("after")) for _, each in events),
             keys=tuple(keys),
             sources=tuple(s for _, each in events if (s := mapping(each.get("source")))),
-            dialect=_framing(record for record, _ in events),
+            dialect=self._framing(record for record, _ in events),
             described=self._described(events[0][0], plain=plain) if events else None,
             refusal=_DOCUMENTS if self._are_documents(events) else None,
             scalars=() if keys else tuple((key, row) for key, row in shown if key is not None),
         )
 
+    def _framing(self, records: Iterable[RawRecord]) -> str:
+        of_glue = self._schemas.registry.is_glue
+        match framing_of(records, Side.VALUE, of_glue=of_glue):
+            case Unframed(reason):
+                remedy = "have one converter write the topic, or take those apart"
+                raise TerminalError(reason, remedy=remedy)
+            case found:
+                return found or (Framing.GLUE if of_glue else Framing.CONFLUENT)
+
     def _are_documents(self, events: Sequence[tuple[RawRecord, JsonObject]]) -> bool:
         """Returns whether row images are texts, or are so by the schema of deletes."""
         if any(isinstance(event.get("after"), str) for _, event in events):
             return True
-        frame = read_frame(events[0][0], Side.VALUE) if events else None
+        frame = self._schemas.frame(events[0][0], Side.VALUE) if events else None
         if not isinstance(frame, Framed):
             return False
         schema = self._schemas.connect(frame.schema_id, events[0][0].coordinate.topic)
@@ -150,7 +159,7 @@ class DebeziumAvro(Format):
 
     def _described(self, record: RawRecord, *, plain: bool) -> Described | None:
         written = self._of_value(record)
-        frame, topic = read_frame(record, Side.KEY), record.coordinate.topic
+        frame, topic = self._schemas.frame(record, Side.KEY), record.coordinate.topic
         if written is None or plain or not isinstance(frame, Framed):
             return written
         key = self._schemas.connect(frame.schema_id, topic)
@@ -158,7 +167,7 @@ class DebeziumAvro(Format):
         return Described(written.columns, names, written.origin)
 
     def _of_value(self, record: RawRecord) -> Described | None:
-        frame = read_frame(record, Side.VALUE)
+        frame = self._schemas.frame(record, Side.VALUE)
         if not isinstance(frame, Framed):
             return None
         schema = self._schemas.connect(frame.schema_id, record.coordinate.topic)
@@ -166,7 +175,7 @@ class DebeziumAvro(Format):
 
     def _key(self, record: RawRecord) -> JsonObject | None:
         """Reads Avro, or else JSON."""
-        if isinstance(read_frame(record, Side.KEY), Framed):
+        if isinstance(self._schemas.frame(record, Side.KEY), Framed):
             return self._schemas.event(record, Side.KEY)
         return unwrapped(record.key) or None
 
@@ -200,22 +209,21 @@ class DebeziumAvro(Format):
         """The id before the data; in headers it is no part of the key."""
         from cdc_assets.formats import key_schemas
 
-        has_id = _may_have_key_schema(layout) and not self.reads_headers(layout)
-        return key_schemas.of_avro() if has_id else None
+        if not _may_have_key_schema(layout) or self.reads_headers(layout):
+            return None
+        return key_schemas.of_glue() if _is_glue(layout) else key_schemas.of_avro()
 
     def writer(self, layout: Layout, table: TableName) -> Expression | None:
         """Returns the ids of value and key together."""
         from cdc_assets.formats.debezium import avro_records
 
-        return avro_records.writer(
-            has_headers=self.reads_headers(layout), has_key=_may_have_key_schema(layout)
-        )
+        return avro_records.writer(layout.dialect, has_key=_may_have_key_schema(layout))
 
     def written(self, record: RawRecord, layout: Layout) -> Written | None:
         """Describes the schemas of value and key; of the key alone if there is no value."""
         topic = record.coordinate.topic
-        value = read_frame(record, Side.VALUE)
-        key = read_frame(record, Side.KEY) if _may_have_key_schema(layout) else None
+        value = self._schemas.frame(record, Side.VALUE)
+        key = self._schemas.frame(record, Side.KEY) if _may_have_key_schema(layout) else None
         texts = {
             side: self._schemas.wire(frame.schema_id, topic) if isinstance(frame, Framed) else None
             for side, frame in ((Side.VALUE, value), (Side.KEY, key))
@@ -236,32 +244,30 @@ class DebeziumAvro(Format):
         """Decodes the value by its schema."""
         from cdc_assets.formats.debezium import avro_records
 
-        has_headers = self.reads_headers(spec.layout)
-        return avro_records.document(spec, has_headers=has_headers)
+        return avro_records.document(spec)
 
     def envelope(self, document: Expression, spec: ReadSpec) -> Envelope:
         """Returns the envelope of the value, by its schema."""
         from cdc_assets.formats.debezium import avro_records
 
-        has_headers = self.reads_headers(spec.layout)
-        return avro_records.envelope(document, spec, self.placeholder, has_headers=has_headers)
+        return avro_records.envelope(document, spec, self.placeholder)
 
     def whose(self, raw: DataFrame, layout: Layout, topic: str) -> DataFrame:
         """Reads ``op`` and ``source`` of each record by its schema, of all that there are."""
         from cdc_assets.formats.debezium import avro_records
         from cdc_assets.formats.debezium.envelope import with_owner
 
-        has_headers = self.reads_headers(layout)
-        number = avro_records.writer(has_headers=has_headers, has_key=False)
+        number = avro_records.writer(layout.dialect, has_key=False)
         told = raw.withColumn("writer", number)
-        found = told.where("writer IS NOT NULL AND value IS NOT NULL").select("writer").distinct()
+        found = told.where("writer IS NOT NULL AND value IS NOT NULL")
+        shown = avro_records.shown_id(layout.dialect)
         ids = {
-            row["writer"]: _value_id(row["writer"], has_headers=has_headers)
-            for row in found.collect()
+            row["writer"]: _value_id(row.asDict(), layout)
+            for row in found.select("writer", shown.alias("id")).distinct().collect()
         }
         texts = {number: self._schemas.wire(each, topic) for number, each in ids.items()}
         readable = {number: text for number, text in texts.items() if text is not None}
-        origin = avro_records.origin(readable, has_headers=has_headers)
+        origin = avro_records.origin(readable, layout.dialect)
         return with_owner(told, origin).drop("writer")
 
     def sources(
@@ -274,7 +280,7 @@ class DebeziumAvro(Format):
             raw,
             order,
             writers,
-            has_headers=self.reads_headers(layout),
+            layout.dialect,
             has_key=_may_have_key_schema(layout),
         )
 
@@ -289,26 +295,32 @@ def _is_event(event: Mapping[str, Any]) -> bool:
     return isinstance(op, str) and op in _OPS
 
 
-def _framing(records: Iterable[RawRecord]) -> str:
-    match framing_of(records, Side.VALUE):
-        case Unframed(reason):
-            remedy = "have one converter write the topic, or take those apart"
-            raise TerminalError(reason, remedy=remedy)
-        case found:
-            return found or Framing.CONFLUENT
+def _is_glue(layout: Layout) -> bool:
+    return layout.dialect == Framing.GLUE
 
 
-def _value_id(number: int, *, has_headers: bool) -> SchemaId:
-    """Returns the schema's id of a value, from a number of `_number` without a key."""
+def _value_id(row: Mapping[str, Any], layout: Layout) -> SchemaId:
+    """Returns the id of a value's schema, from `avro_records.shown_id` or the writer's number."""
+    if _is_glue(layout):
+        return SchemaId(int.from_bytes(row["id"], "big"), IdKind.VERSION)
+    number = row["writer"]
     id_ = (number >> 31) & (2**31 - 1)
-    if not has_headers:
+    if layout.dialect != Framing.HEADERS:
         return SchemaId(id_)
     return SchemaId(id_, IdKind.CONTENT if number >> 62 else IdKind.GLOBAL)
 
 
 def _number(value: object, key: object) -> int:
-    """Returns the same number as `avro_records.writer`; ids are below 2³¹."""
+    """Returns the same number as `avro_records.writer`: ids below 2³¹, or a hash of UUIDs."""
+    ids = [each.schema_id for each in (value, key) if isinstance(each, Framed)]
+    if any(each.kind is IdKind.VERSION for each in ids):
+        both = (_uuid(each) for each in (value, key))
+        return spark_hash(*both)
     of_value = value.schema_id.number if isinstance(value, Framed) else 0
     of_key = key.schema_id.number if isinstance(key, Framed) else 0
     is_content = isinstance(value, Framed) and value.schema_id.kind is IdKind.CONTENT
     return (int(is_content) << 62) | (of_value << 31) | of_key
+
+
+def _uuid(frame: object) -> bytes:
+    return frame.schema_id.number.to_bytes(16, "big") if isinstance(frame, Framed) else b""

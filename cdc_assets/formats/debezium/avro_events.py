@@ -11,7 +11,7 @@ import fastavro
 
 from cdc_assets.changes.json_text import read_json
 from cdc_assets.formats.registry import SchemaRegistry
-from cdc_assets.formats.wire_id import Framed, SchemaId, Side, read_frame
+from cdc_assets.formats.wire_id import Framed, SchemaId, Side, Unframed, read_frame
 from cdc_assets.log.values import RawRecord
 from cdc_assets.schema.avro import connect_schema
 from cdc_assets.schema.avro_types import AvroSchemaError
@@ -41,6 +41,10 @@ class AvroSchemas:
         """Returns the schemas of a registry, with nothing read yet."""
         return cls(registry, {}, {})
 
+    def frame(self, record: RawRecord, side: Side) -> Framed | Unframed | None:
+        """Returns the schema id and the data of a record's key or value; None if it has none."""
+        return read_frame(record, side, of_glue=self.registry.is_glue)
+
     def wire(self, schema_id: SchemaId, topic: str) -> str | None:
         """Returns the schema by which Spark and Python read; None if it has no such form.
 
@@ -68,7 +72,7 @@ class AvroSchemas:
         Raises:
             CdcError: if the registry does not answer, or does not know its schema.
         """
-        frame = read_frame(record, side)
+        frame = self.frame(record, side)
         if not isinstance(frame, Framed):
             return None
         text = self.wire(frame.schema_id, record.coordinate.topic)

@@ -21,11 +21,14 @@ from cdc_assets.formats.order import Order
 from cdc_assets.formats.record_json import found_here
 from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE, ReadSpec
 from cdc_assets.formats.values import wire_type
+from cdc_assets.formats.wire_id import Framing
 from cdc_assets.schema.types import Column, Wire
 
 _LONGEST: Final = 2**31 - 1
 _KEY_BITS: Final = 31
 _CONTENT: Final = 1 << 62
+_ID_TYPES: Final = ("bigint", "binary")
+_NOT_OF_GLUE: Final = "it does not begin as Glue's serializer writes: is it Avro of that registry?"
 _UNFRAMED: Final = "it does not begin with 0x00 and a schema id: is it Avro of a registry?"
 _NO_OP: Final = "it cannot be read by the schema that it names, or has no op"
 Schema = Mapping[str, Any]
@@ -34,28 +37,45 @@ Schema = Mapping[str, Any]
 # ── which schema ──────────────────────────────────────────────────────────────────────────
 
 
-def writer(*, has_headers: bool, has_key: bool) -> Expression:
+def writer(framing: str, *, has_key: bool) -> Expression:
     """Returns the ids of value and key in one number; NULL where there is neither.
 
     Args:
-        has_headers: whether ids may be in headers.
+        framing: the way in which records refer to their schemas (`Framing`).
         has_key: whether keys may name a schema; else they are of another form.
     """
-    value = _id("value", has_headers=has_headers)
-    key = _id("key", has_headers=has_headers) if has_key else F.lit(None).cast("bigint")
+    value = _id("value", framing)
+    key = _id("key", framing) if has_key else F.lit(None).cast(_ID_TYPES[framing == Framing.GLUE])
+    if framing == Framing.GLUE:
+        number = F.xxhash64(*(F.coalesce(each, F.lit(b"")) for each in (value, key)))
+        has_id = value.isNotNull() | (F.col("value").isNull() & key.isNotNull())
+        return F.when(has_id, number)
     none = F.lit(0).cast("bigint")
     number = F.shiftleft(value, _KEY_BITS) + F.coalesce(key, none)
-    if has_headers:
+    if framing == Framing.HEADERS:
         is_content = _header("value", "contentId").isNotNull()
         number = number + F.when(is_content, F.lit(_CONTENT)).otherwise(none)
     # NULL without an id of the value. Each id appears here once, so that none is computed twice.
     return F.coalesce(number, F.when(F.col("value").isNull(), key))
 
 
-def _id(side: str, *, has_headers: bool) -> Expression:
-    """Applies the rules of `cdc_assets.formats.wire_id`; NULL if there is no id below 2³¹."""
+def shown_id(framing: str) -> Expression:
+    """Returns the id of a value's schema where the writer's number does not hold it, else NULL."""
+    return _id("value", framing) if framing == Framing.GLUE else F.lit(None).cast("binary")
+
+
+def _id(side: str, framing: str) -> Expression:
+    """Applies the rules of `cdc_assets.formats.wire_id`; NULL if there is no id below 2³¹.
+
+    With Glue's framing the 16 bytes of a UUID.
+    """
+    if framing == Framing.GLUE:
+        bytes_ = F.col(side)
+        is_compressed = F.substring(bytes_, 2, 1).isin(F.lit(b"\0"), F.lit(b"\5"))
+        starts = (F.substring(bytes_, 1, 1) == F.lit(b"\3")) & is_compressed
+        return F.when(starts & (F.octet_length(bytes_) >= 18), F.substring(bytes_, 3, 16))
     before = called("schema_id", F.col(side))
-    if not has_headers:
+    if framing != Framing.HEADERS:
         return before
     named = _in_header(side)
     number = F.conv(F.hex(named), 16, 10).try_cast("bigint")
@@ -77,9 +97,9 @@ def _header(side: str, name: str) -> Expression:
     return F.try_element_at(found, F.lit(-1)).getField("value")
 
 
-def _is_bare(side: str, *, has_headers: bool) -> Expression:
+def _is_bare(side: str, framing: str) -> Expression:
     """Returns whether a header names the schema, and no id comes before the data."""
-    if not has_headers:
+    if framing != Framing.HEADERS:
         return F.lit(False)
     return _in_header(side).isNotNull()
 
@@ -133,7 +153,7 @@ def _named(schema: Any) -> Iterator[Schema]:
 # ── envelopes ─────────────────────────────────────────────────────────────────────────────
 
 
-def document(spec: ReadSpec, *, has_headers: bool) -> Expression:
+def document(spec: ReadSpec) -> Expression:
     """Decodes the value by its schema; NULL if it is unreadable, or has none."""
     text = _text(spec.writers, "value")
     if text is None:
@@ -145,7 +165,7 @@ def document(spec: ReadSpec, *, has_headers: bool) -> Expression:
         "after": _image(spec.schema.columns),
         **({"transaction": {"total_order": {}}} if spec.counts_rows else {}),
     }
-    bare = _is_bare("value", has_headers=has_headers)
+    bare = _is_bare("value", spec.layout.dialect)
     return read_avro(text, found_here(F.col("value"), spec), fields=names, bare=bare)
 
 
@@ -164,9 +184,7 @@ def _each(names: Iterable[str]) -> dict[str, object]:
     return {name: {} for name in names}
 
 
-def envelope(
-    document: Expression, spec: ReadSpec, placeholder: str, *, has_headers: bool
-) -> Envelope:
+def envelope(document: Expression, spec: ReadSpec, placeholder: str) -> Envelope:
     """Returns the envelope of a record."""
     shape = Shape.of(_text(spec.writers, "value"))
     source = _source(document, shape, common.source_type(spec.order, spec))
@@ -174,7 +192,8 @@ def envelope(
     told = F.when(F.col("value").isNull(), TOMBSTONE).otherwise(op)
     before = _row(document, shape, "before", spec.before_columns)
     after = _row(document, shape, "after", spec.schema.columns)
-    key = _record_key(spec, has_headers=has_headers)
+    key = _record_key(spec)
+    unframed = _NOT_OF_GLUE if spec.layout.dialect == Framing.GLUE else _UNFRAMED
     snapshot = F.coalesce(source.getField("snapshot"), F.lit("false")) != "false"
     return Envelope(
         op=told,
@@ -187,7 +206,7 @@ def envelope(
         record_key=json_key(spec) if key is None else key.image,
         source=source,
         ordinal=_ordinal(document, shape, spec),
-        reject=F.when(F.col("value").isNotNull() & F.col("writer").isNull(), _UNFRAMED),
+        reject=F.when(F.col("value").isNotNull() & F.col("writer").isNull(), unframed),
         no_op=_NO_OP,
         odd=F.coalesce(common.misnamed(told, source, spec), *_broken(document, shape, spec)),
         other_table=common.other_table(source, spec),
@@ -201,34 +220,34 @@ def sources(
     raw: DataFrame,
     order: Order,
     writers: Mapping[int, str],
+    framing: str,
     *,
-    has_headers: bool,
     has_key: bool,
 ) -> DataFrame:
     """Returns ``partition offset timestamp source`` of the records of these schemas."""
-    numbered = raw.withColumn("writer", writer(has_headers=has_headers, has_key=has_key))
+    numbered = raw.withColumn("writer", writer(framing, has_key=has_key))
     order_type = common.source_type(order)
     case = F.lit(None).cast(order_type)
     for number, texts in writers.items():
         text = json.loads(texts)["value"]
         if text is None:
             continue
-        parsed = _source_alone(text, order_type.names, has_headers=has_headers)
+        parsed = _source_alone(text, order_type.names, framing)
         source = _source(parsed, Shape.of(text), order_type)
         case = F.coalesce(F.when(F.col("writer") == number, source), case)
     return numbered.select("partition", "offset", "timestamp", case.alias("source"))
 
 
-def origin(texts: Mapping[int, str], *, has_headers: bool) -> Expression:
+def origin(texts: Mapping[int, str], framing: str) -> Expression:
     """Returns `ORIGIN` of raw records with the column ``writer``; NULL where it cannot be read.
 
     Args:
         texts: the schemas of values by that number.
-        has_headers: whether ids may be in headers.
+        framing: the way in which records refer to their schemas (`Framing`).
     """
     case = F.lit(None).cast(common.ORIGIN)
     for number, text in texts.items():
-        parsed = _source_alone(text, common.NAMES.names, has_headers=has_headers)
+        parsed = _source_alone(text, common.NAMES.names, framing)
         shape = Shape.of(text)
         found = F.struct(
             _field(parsed, shape, "op", StringType()).alias("op"),
@@ -238,10 +257,10 @@ def origin(texts: Mapping[int, str], *, has_headers: bool) -> Expression:
     return case
 
 
-def _source_alone(text: str, names: Iterable[str], *, has_headers: bool) -> Expression:
+def _source_alone(text: str, names: Iterable[str], framing: str) -> Expression:
     """Reads ``op`` and these fields of ``source``."""
     fields = {"op": {}, "source": _each(names)}
-    bare = _is_bare("value", has_headers=has_headers)
+    bare = _is_bare("value", framing)
     return read_avro(text, F.col("value"), fields=fields, bare=bare)
 
 
@@ -321,13 +340,13 @@ def _ordinal(document: Expression, shape: Shape, spec: ReadSpec) -> Expression:
     return _field(document.getField("transaction"), inner, "total_order", LongType())
 
 
-def _record_key(spec: ReadSpec, *, has_headers: bool) -> _Fields | None:
+def _record_key(spec: ReadSpec) -> _Fields | None:
     """Reads Avro; None if the key's bytes name no schema: then they are JSON."""
     text = _text(spec.writers, "key")
     if text is None:
         return None
     fields = _each(column.name for column in spec.key_columns)
-    bare = _is_bare("key", has_headers=has_headers)
+    bare = _is_bare("key", spec.layout.dialect)
     key = read_avro(text, F.col("key"), fields=fields, bare=bare)
     return _Fields(key, Shape.of(text), spec.key_columns)
 

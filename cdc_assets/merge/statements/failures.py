@@ -44,7 +44,13 @@ _LOST_SERVER = (
     "SESSION_CLOSED",
 )
 _REFUSED: Final = (
-    (re.compile(r"\b(?:Sasl|Ssl)?AuthenticationException|\w+AuthorizationException\b"), "Kafka"),
+    (
+        re.compile(
+            r"\b(?:Sasl|Ssl)?AuthenticationException|\w+AuthorizationException\b"
+            r"|javax\.security\.auth\.login\.LoginException"
+        ),
+        "Kafka",
+    ),
     (re.compile(r"\bNotAuthorizedException|\bForbiddenException"), "the catalog"),
     (
         re.compile(
@@ -65,7 +71,7 @@ _REFUSED: Final = (
 
 _NO_LOGIN: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 _SHOWN: Final = {
-    "Spark": "the session is opened (spark.token)",
+    "Spark": "the session is opened (spark.token, or the function of spark.remote)",
     "Kafka": "Spark reads topics (kafka.properties)",
     "the catalog": "Spark opens the catalog (lake.catalog.properties)",
     "the warehouse": "Spark reads and writes files (lake.catalog.properties, or the server's own)",

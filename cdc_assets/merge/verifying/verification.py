@@ -159,7 +159,7 @@ class Verification:
             raise ConfigError(what, where=where, remedy=remedy)
         said, name = self._said(entry), entry.at_source
         access = Access(
-            dsn=database.dsn.reveal(),
+            login=database.login,
             table=(name.schema, name.name),
             schema=schema.of_source,
             where=where,

@@ -199,7 +199,8 @@ def encoding_of(records: Iterable[RawRecord]) -> Encoding | None:
 
 
 def _encoding(record: RawRecord, value: bytes) -> Encoding | None:
-    if isinstance(read_frame(record, Side.VALUE), Framed):
+    frames = (read_frame(record, Side.VALUE, of_glue=of_glue) for of_glue in (False, True))
+    if any(isinstance(each, Framed) for each in frames):
         return Encoding.FRAMED
     document = read_json(value)
     if not isinstance(document, dict):

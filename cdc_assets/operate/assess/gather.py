@@ -185,7 +185,7 @@ class SourceFacts:
         Raises:
             CdcError: if it does not answer, or refuses.
         """
-        dsn, clock = database.dsn.reveal(), self.services.clock
+        dsn, clock = database.login(), self.services.clock
         before = clock()
         users = {each.get("database.user") for each in self._known} - {""}
         if database.kind == "postgres":
@@ -219,7 +219,7 @@ class SourceFacts:
             for name, table in tables.items()
             if isinstance(table, PostgresTable)
         }  # fmt: skip
-        return odd_values(database.dsn.reveal(), wanted, rows)
+        return odd_values(database.login(), wanted, rows)
 
     def publication(self, entry: TableEntry) -> tuple[str | None, bool]:
         """Returns the publication of a table's changes, and whether there has to be one."""

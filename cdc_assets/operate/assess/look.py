@@ -17,7 +17,7 @@ from cdc_assets.config.table import is_pattern
 from cdc_assets.databases.kinds import KINDS
 from cdc_assets.databases.postgres.server import OddValues, PostgresServer
 from cdc_assets.errors import CdcError
-from cdc_assets.formats.registry_http import RegistryHttp
+from cdc_assets.formats.registry import SchemaRegistry
 from cdc_assets.naming import some_of
 from cdc_assets.operate.assess.connector import ExpectedConnector
 from cdc_assets.operate.assess.connector_rules import judge_connector
@@ -199,6 +199,7 @@ def _spark(look: _AssessRun, sources: Sequence[str]) -> tuple[SparkFacts, Clock]
         config = look.services.config
         databases = (config.source(name).database for name in sources)
         drivers = {KINDS[each.kind].driver.name for each in databases if each}
+        drivers |= {config.kafka.spark_class} - {""}
         facts = look_at_spark(config, look.depth.session, look.services.clock, drivers)
         if look.depth.writes:
             refused = probe_tables(config, look.depth.session(), look.services.clock())
@@ -230,7 +231,8 @@ def _source(
         clocks.append(clock)
         database = known.source.database
         driver = KINDS[database.kind].driver if database else None
-        look.add(judge_spark(at, facts, SparkRequirements(driver)))
+        login = look.services.config.kafka.spark_class
+        look.add(judge_spark(at, facts, SparkRequirements(driver, login)))
     look.add(judge_clocks(at, [*dated(clocks)]))
     readers = look.services.config.lake.readers
     for entry in known.entries:
@@ -324,10 +326,8 @@ def _registry(look: _AssessRun, at: Subject, known: SourceFacts) -> None:
     config = known.source.schema_registry
     if config is None:
         return
-    path = "/schemas/ids/1" if config.api == "confluent" else "/ids/globalIds/1"
-    http = RegistryHttp(config, 1)
     try:
-        http.get(path, f"registry {http.shown}")
+        SchemaRegistry(config, rounds=1).ask()
     except CdcError as error:
         look.findings.append(away("registry", at, error))
 

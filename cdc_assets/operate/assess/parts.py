@@ -116,7 +116,8 @@ class SparkFacts:
         opens_catalog: whether the catalog's namespaces can be listed.
         iceberg: the version of its Iceberg; empty if unknown.
         reads_kafka: whether it has the reader of Kafka.
-        no_drivers: the requested classes of JDBC drivers that are not on its class path.
+        no_drivers: the requested classes, of JDBC drivers and of the login to Kafka, that are not
+            on its class path.
         decoder: the jar of ours that it has, compared with the package's.
     """
 
@@ -136,9 +137,11 @@ class SparkRequirements:
 
     Attributes:
         driver: the driver that reads its database; None if none is needed.
+        kafka_login: the class that logs in to Kafka, if Kafka's own client has none.
     """
 
     driver: Driver | None = None
+    kafka_login: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +179,12 @@ def _without_driver(spark: Spark) -> Iterable[Obstacle]:
     if driver is not None and driver.name in spark.facts.no_drivers:
         problem = f"Spark is without the JDBC driver of the database ({driver.name})"
         yield Obstacle(problem, words={"artifact": driver.artifact})
+
+
+def _without_login(spark: Spark) -> str:
+    login = spark.needed.kafka_login
+    is_missing = login and login in spark.facts.no_drivers
+    return f"Spark is without the jar that logs in to MSK ({login})" if is_missing else ""
 
 
 SPARK: Final[tuple[Rule[Spark], ...]] = (
@@ -216,6 +225,11 @@ SPARK: Final[tuple[Rule[Spark], ...]] = (
         lambda spark: spark.facts.decoder.value
         if spark.facts.decoder is not decode.JarMatch.SAME else "",
         _NOTHING_MERGED, spark_jar.REMEDY,
+    ),
+    Rule(
+        "kafka_login", Verdict.NO, "the jar of the login to MSK by IAM", _without_login,
+        "batches that Spark reads from Kafka fail",
+        f"add software.amazon.msk:aws-msk-iam-auth (the one named -all); {_REMEDY}",
     ),
     Rule(
         "jdbc_driver", Verdict.PARTIAL, "the JDBC driver of the source's database",

@@ -48,17 +48,24 @@ public final class AvroReader extends Named<InternalRow> {
         return shape().type instanceof StructType type ? type : new StructType();
     }
 
+    private static Binary data(byte[] bytes, boolean isBare) throws Broken {
+        if (!isBare && Glue.isFraming(bytes)) {
+            return Glue.data(bytes);
+        }
+        return new Binary(bytes, isBare ? 0 : SchemaId.end(bytes));
+    }
+
     /** What Spark's generated code calls. */
     public InternalRow invoke(InternalRow parts) {
         if (parts.isNullAt(0)) {
             return null;
         }
         byte[] bytes = parts.getBinary(0);
-        int start = !parts.isNullAt(1) && parts.getBoolean(1) ? 0 : SchemaId.end(bytes);
+        boolean isBare = !parts.isNullAt(1) && parts.getBoolean(1);
         Shape read = shape();
         int size = read.type instanceof StructType type ? type.size() : 0;
         try {
-            Object found = read.read(new Binary(bytes, start));
+            Object found = read.read(data(bytes, isBare));
             return found instanceof InternalRow row && size > 0 ? row : new GenericInternalRow(size);
         } catch (Broken broken) {
             return read instanceof Records ? new GenericInternalRow(size) : null;

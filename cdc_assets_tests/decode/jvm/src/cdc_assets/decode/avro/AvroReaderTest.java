@@ -132,6 +132,59 @@ class AvroReaderTest {
 
     // ── records ──────────────────────────────────────────────────────────────────────────────
 
+    @Test
+    void whatGlueHasFramedIsRead() throws IOException {
+        AvroReader all = reader("{}");
+        StructType type = (StructType) all.resultType();
+        InternalRow none = new GenericInternalRow(type.size());
+        for (int n = 0; n < 500; n++) {
+            GenericData.Record record = record();
+            byte[] plain = encoded(record);
+            byte[] uuid = octets(16);
+            byte[] packed = joined(new byte[] {3, 5}, uuid, deflated(plain));
+            for (byte[] framed : List.of(joined(new byte[] {3, 0}, uuid, plain), packed)) {
+                InternalRow found = read(all, framed, false);
+                for (int at = 0; at < type.size(); at++) {
+                    DataType of = type.apply(at).dataType();
+                    same(record.get(at), found.get(at, of), of);
+                }
+            }
+            int end = 18 + random.nextInt(packed.length - 18);
+            assertEquals(none, read(all, Arrays.copyOf(packed, end), false));
+            assertEquals(none, read(all, joined(new byte[] {3, 5}, uuid, octets(9)), false));
+        }
+    }
+
+    @Test
+    void whatGrowsBeyondAnyRecordIsNotInflated() {
+        byte[] bomb = deflated(new byte[Glue.MOST_INFLATED + 1]);
+        assertTrue(bomb.length < Glue.MOST_INFLATED >> 8);
+        AvroReader all = reader("{}");
+        InternalRow none = new GenericInternalRow(((StructType) all.resultType()).size());
+        assertEquals(none, read(all, joined(new byte[] {3, 5}, new byte[16], bomb), false));
+    }
+
+    private static byte[] deflated(byte[] plain) {
+        java.util.zip.Deflater deflater = new java.util.zip.Deflater();
+        deflater.setInput(plain);
+        deflater.finish();
+        ByteArrayOutputStream out = new ByteArrayOutputStream();
+        byte[] chunk = new byte[1 << 13];
+        while (!deflater.finished()) {
+            out.write(chunk, 0, deflater.deflate(chunk));
+        }
+        deflater.end();
+        return out.toByteArray();
+    }
+
+    private static byte[] joined(byte[]... parts) {
+        ByteArrayOutputStream out = new ByteArrayOutputStream();
+        for (byte[] part : parts) {
+            out.writeBytes(part);
+        }
+        return out.toByteArray();
+    }
+
     private GenericData.Record record() {
         GenericData.Record found = new GenericData.Record(SCHEMA);
         found.put("flag", random.nextBoolean());
