@@ -41,7 +41,8 @@ class IamPassword(Strict):
     """A password that is a token of AWS's identity: IAM authentication of RDS and Aurora.
 
     Attributes:
-        region: of the database; by default that of its host's name.
+        iam: ``aws``: a token of RDS or Aurora is the password.
+        region: AWS's region of the database. Default: the host name's.
     """
 
     iam: Literal["aws"]

@@ -100,7 +100,7 @@ class NoCut:
 
     Attributes:
         reason: why, in words.
-        counted: a transaction up to which all are complete, from which the next search goes on;
+        counted: a transaction up to which all are complete, from which the next search continues;
             None for no further one.
     """
 

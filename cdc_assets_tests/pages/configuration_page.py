@@ -24,7 +24,7 @@ from cdc_assets.config.batch import (
 )
 from cdc_assets.config.column import ColumnOverrides
 from cdc_assets.config.connector import ConnectorConfig
-from cdc_assets.config.database import ConnectConfig, DatabaseConfig
+from cdc_assets.config.database import ConnectConfig, DatabaseConfig, IamPassword
 from cdc_assets.config.kafka import KafkaConfig
 from cdc_assets.config.layout import LayoutConfig
 from cdc_assets.config.maintenance import MaintenanceConfig
@@ -36,6 +36,7 @@ from cdc_assets.config.platform import (
     Ports,
     RunsConfig,
     SparkConfig,
+    SparkHook,
     StackConfig,
 )
 from cdc_assets.config.schema_changes import SchemaChanges, SilentChanges
@@ -92,7 +93,7 @@ SECTIONS: Final = (
             "The driver of `postgresql+psycopg://…` is installed; other drivers, and the clients "
             "of Glue and Hive, are not. A folder of `sqlite:///…` must not have `%` or `?` in its "
             "name."),
-    Section("spark", {"": SparkConfig},
+    Section("spark", {"": SparkConfig, "remote.": SparkHook},
             f"Servers of your own: [Run a Spark server]({HOW}/run/run-a-spark-server.md). "
             "`spark.sql.variable.substitute` is off in every session."),
     Section("runs", {"": RunsConfig}, f"Effects: [Tune]({HOW}/run/tune.md)."),
@@ -103,8 +104,9 @@ SECTIONS: Final = (
     Section("stack.ports", {"": Ports},
             f"The local stack: [Use the local stack]({HOW}/run/use-the-local-stack.md)."),
     Section(SOURCE, {"": SourceConfig, "topics.": TopicsConfig, "database.": DatabaseConfig,
-                     "target.": TargetConfig, "slo.": SloConfig, "quarantine.": QuarantineConfig,
-                     "batch.": BatchConfig, "transactions.": TransactionsConfig,
+                     "database.password.": IamPassword, "target.": TargetConfig, "slo.": SloConfig,
+                     "quarantine.": QuarantineConfig, "batch.": BatchConfig,
+                     "transactions.": TransactionsConfig,
                      "consistent.": ConsistentConfig, "connect.": ConnectConfig,
                      "assess.": SourceAssessConfig},
             "Wire formats: [Formats](formats/README.md). Kinds of tables: [Lake tables](tables.md)."
@@ -165,7 +167,8 @@ def _rows(section: Section) -> Iterator[str]:
     for prefix, model in section.models.items():
         properties = model.model_json_schema(ref_template="{model}")["properties"]
         for name, field in model.model_fields.items():
-            if not _has_section(section, prefix, name):
+            values = {*_each_value(properties[name])} - {"mapping"}
+            if values or not _has_section(section, prefix, name):
                 yield _row(prefix + name, field, properties[name])
 
 
@@ -214,8 +217,8 @@ def _values(schema: dict[str, Any]) -> str:
 
 
 def _each_value(schema: dict[str, Any]) -> Iterator[str]:
-    if "anyOf" in schema:
-        for each in schema["anyOf"]:
+    if "anyOf" in schema or "oneOf" in schema:
+        for each in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
             yield from _each_value(each)
     elif "enum" in schema or "const" in schema:
         values: Sequence[object] = schema.get("enum", [schema.get("const")])
