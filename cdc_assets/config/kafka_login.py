@@ -86,10 +86,11 @@ def _with_oidc(given: Given) -> dict[str, Any]:
 
 
 def _authorities() -> dict[str, str]:
-    from requests.certs import where
+    from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
     names = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-    return {"https.ca.location": next(filter(None, map(os.environ.get, names)), where())}
+    named = next(filter(None, map(os.environ.get, names)), DEFAULT_CA_BUNDLE_PATH)
+    return {"https.ca.location": named}
 
 
 def _by_msk(_: Given) -> dict[str, str]:

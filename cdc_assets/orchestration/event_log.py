@@ -141,11 +141,11 @@ def _delete_openings(connection: Connection, asset: str, end: datetime, limit: i
         newer.partition == _events.partition,
         newer.id > _events.id,
     )
-    hours = [time.strftime(KEY_FORMAT) for time in (end - OPENED, end)]
+    first, last = (time.strftime(KEY_FORMAT) for time in (end - OPENED, end))
     old = (
         db.select(_events.id)
         .where(_events.asset_key == asset, _events.dagster_event_type == _MADE)
-        .where(_events.partition.between(*hours), _events.run_id == _LOG.no_run)
+        .where(_events.partition.between(first, last), _events.run_id == _LOG.no_run)
         .where(_events.timestamp < end, closed.exists())
         .order_by(_events.id)
         .limit(limit)

@@ -24,7 +24,7 @@ from typing import Final
 import click
 from rich.console import Console
 
-from cdc_assets.config import ReplicationConfig, load_config
+from cdc_assets.config import ReplicationConfig, Secret, load_config
 from cdc_assets.config.load import CONFIG_VARIABLE, DEFAULT_FILE
 from cdc_assets.errors import ConfigError
 from cdc_assets_devstack import environment, jars
@@ -244,7 +244,8 @@ def _config_file(config: ReplicationConfig) -> Path:
 def _database_variables(config: ReplicationConfig, dsn: str) -> dict[str, str]:
     """Returns the variables from which the configuration reads DSNs, set to the shop's DSN."""
     databases = (source.database for source in config.sources.values())
-    return {database.dsn.env: dsn for database in databases if database and database.dsn.env}
+    secrets = (each.dsn for each in databases if each and isinstance(each.dsn, Secret))
+    return {each.env: dsn for each in secrets if each.env}
 
 
 @contextmanager
