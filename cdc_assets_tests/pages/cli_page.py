@@ -109,7 +109,7 @@ def _command(name: str, command: click.Command) -> str:
 
 def _row(context: click.Context, parameter: click.Parameter) -> str:
     record = parameter.get_help_record(context)
-    if record is None:
+    if record is None or isinstance(parameter, click.Argument):
         return ""
     option, text = record
     return f"| `{option.replace('|', chr(92) + '|')}` | {_escaped(text)} |\n"

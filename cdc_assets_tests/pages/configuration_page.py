@@ -199,7 +199,7 @@ def _default(field: FieldInfo) -> str:
         case bool():
             return f"`{str(value).lower()}`"
         case int():
-            return f"{value:,}"
+            return f"{value:,}" if value >= 100_000 else str(value)
         case float():
             return f"{value:g}"
         case str() | Path():
