@@ -202,7 +202,7 @@ class AppriseService:
         return f"apprise-{re.sub(r'[^A-Za-z0-9_]', '_', place)}-{digest}"
 
     def send(self, document: Mapping[str, Any]) -> None:
-        """Notifies the service; see `Receiver.send`. It tells nobody why it did not accept."""
+        """Notifies the service; see `Receiver.send`. No service says why it refuses an alert."""
         apprise, url = self._library(), self.url.reveal()
         hidden = _HIDES.set(True)
         try:
