@@ -108,7 +108,8 @@ def documents(*files: Path) -> Iterator[dict[str, Any]]:
 
 def settings(text: str) -> Mapping[str, str]:
     """Spark's settings, as Spark reads them."""
-    lines = (line for line in text.splitlines() if line and not line.startswith("#"))
+    stripped = (line.strip() for line in text.splitlines())
+    lines = (line for line in stripped if line and not line.startswith("#"))
     return dict(line.split(maxsplit=1) for line in lines)
 
 
@@ -190,8 +191,10 @@ def spark_settings() -> Mapping[str, Mapping[str, str]]:
 @pytest.mark.parametrize("where", ["compose", "kubernetes"])
 def test_the_server_has_what_merges_need(where: str) -> None:
     found = spark_settings()[where]
-    recommended = (CHECKOUT / "docs" / "production.md").read_text()
-    for block in re.findall(r"```properties\n(.+?)```", recommended, re.DOTALL):
+    recommended = (CHECKOUT / "docs/how-to/run/run-a-spark-server.md").read_text()
+    blocks = re.findall(r"```properties\n(.+?)```", recommended, re.DOTALL)
+    assert blocks
+    for block in blocks:
         for name, value in settings(block).items():
             if name.startswith(("spark.executorEnv", "spark.authenticate", "spark.network")):
                 continue  # of clusters, and of one region
