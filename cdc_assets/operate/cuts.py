@@ -177,6 +177,8 @@ class SourceCuts:
             self._read(log)
             if log.pending is not None:
                 self._look(log, None, self._services.clock())
+            else:
+                log.why = self._stopped_shard(self._members(log))
         return list(self._logs.values())
 
     def kept(self) -> tuple[StoredCut, ...]:
@@ -220,6 +222,12 @@ class SourceCuts:
         return [each for each in entries
                 if each.table in failures or services.desired.of(each.table).held]  # fmt: skip
 
+    def _stopped_shard(self, members: Iterable[TableEntry]) -> str:
+        """Returns why there is no cut for a stopped shard; empty without one."""
+        shard = next((each for each in self._stopped(members) if each.shard), None)
+        what = "is paused or fails, and shares its lake table with others"
+        return f"{shard.table} {what}" if shard else ""
+
     def _is_stopped(self, log: LogCuts, entry: TableEntry) -> bool:
         """Returns whether a shard of a table's lake table is stopped."""
         return bool(self._stopped(log.targets().get(entry.target, ())))
@@ -255,12 +263,8 @@ class SourceCuts:
 
     def _found(self, log: LogCuts, number: int, now: datetime) -> PendingCut | NoCut:
         members = self._members(log)
-        shared = next((each for each in members if each.is_shared), None)
-        if shared is not None:
-            return NoCut(f"topic {shared.topic} holds several tables")
-        shard = next((each for each in self._stopped(members) if each.shard), None)
-        if shard is not None:
-            return NoCut(f"{shard.table} is paused or fails, and shares its lake table with others")
+        if stopped := self._stopped_shard(members):
+            return NoCut(stopped)
         states = self._lake.states([(each.target, each.shard_value) for each in members])
         tables, topic_ids = list[CutTable](), dict[TableName, str]()
         for each, state in zip(members, states, strict=True):

@@ -12,6 +12,7 @@ from cdc_assets.lake.state import PartitionField, TableState
 from cdc_assets.merge.plan.layout_plan import plan_layout
 from cdc_assets.merge.plan.table_steps import LayOut, describe, statements
 from cdc_assets.schema.file_layout import FileLayout, Term, parse_sort, parse_term
+from cdc_assets.schema.types import Column, ColumnType, Decimal, Primitive, Wire
 
 pytestmark = pytest.mark.unit
 
@@ -106,3 +107,18 @@ def test_a_format_version_may_rise_and_not_fall() -> None:
     assert plan.steps == (LayOut(properties={"format-version": "3"}),)
     with pytest.raises(TerminalError, match="has Iceberg's format version 3"):
         plan_layout(FileLayout(format_version=2), EMPTY, (), COLUMNS, {})
+
+
+def test_a_column_whose_values_are_partitions_is_not_widened_unless_there_are_no_files() -> None:
+    def widened(term: str, type_: ColumnType, there: TableState = EMPTY) -> None:
+        fields = (PartitionField("p", parse_term(term)),)
+        wide = Column("id", type_, Wire.LONG)
+        plan_layout(FileLayout(), replace(there, partition=fields), (), COLUMNS, {}, [wide])
+
+    filled = replace(EMPTY, is_empty=False)
+    with pytest.raises(TerminalError, match=r"id becomes wider.*truncate\(1, id\)"):
+        widened("id", Primitive.LONG, filled)
+    widened("id", Primitive.LONG)
+    widened("id", Decimal(12, 2), filled)
+    for term in ("bucket(4, id)", "truncate(1, id)", "at"):
+        widened(term, Primitive.LONG, filled)

@@ -241,7 +241,8 @@ class LakeTables:
         fixed = (own,) if own else ()
         files, now = self._fitted(schema), state.format_version if state else None
         mode = self._mode_of(files.format_version or now or self._version)
-        return plan_layout(replace(files, delete_mode=mode), state, fixed, columns, renamed)
+        wide = [e.column for e in steps if isinstance(e, WidenColumn) and e.side is None]
+        return plan_layout(replace(files, delete_mode=mode), state, fixed, columns, renamed, wide)
 
     @property
     def _version(self) -> int:

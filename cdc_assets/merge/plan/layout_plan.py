@@ -6,7 +6,7 @@ What is not configured stays as it is in the table, whoever has set it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,6 +14,7 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.lake.state import TableState
 from cdc_assets.merge.plan.table_steps import LayOut, TableStep
 from cdc_assets.schema.file_layout import DeleteMode, FileLayout, SortTerm, Term, Transform
+from cdc_assets.schema.types import Column, Decimal
 
 _VERSION: Final = "format-version"
 
@@ -39,6 +40,7 @@ def plan_layout(
     fixed: Collection[str],
     columns: Collection[str],
     renamed: Mapping[str, str],
+    widened: Collection[Column] = (),
 ) -> LayoutPlan:
     """Plans the steps after which new files have a layout.
 
@@ -48,15 +50,17 @@ def plan_layout(
         fixed: columns by whose value the table is partitioned in any case.
         columns: names of all columns after the batch's other steps.
         renamed: the new names, by the old, of columns that these steps rename.
+        widened: the columns that these steps widen.
 
     Raises:
-        TerminalError: if the table has a newer format version than the configured one, or a new
-            column has the name of a partition field.
+        TerminalError: if the table has a newer format version than the configured one, a new
+            column has the name of a partition field, or files could not be read any more.
     """
     own = tuple(Term(Transform.IDENTITY, name) for name in fixed)
     there: dict[str, Term | None] = {each.field_name: each for each in own}
     if state is not None:
         there = {each.name: _now(each.term, renamed) for each in state.partition}
+        require_readable(state, there.values(), widened)
         _require_free(
             state, {*columns} - {each.name for each in state.columns} - {*renamed.values()}
         )
@@ -80,6 +84,31 @@ def plan_layout(
 
 def _mode_of(state: TableState | None) -> DeleteMode:
     return DeleteMode.MERGE_ON_READ if state is None else DeleteMode.of(state.properties)
+
+
+def require_readable(
+    state: TableState, terms: Iterable[Term | None], widened: Collection[Column]
+) -> None:
+    """Requires that no column becomes wider whose own values the table is partitioned by.
+
+    Iceberg reads the column's value from the partition, in the wider type, and fails in snapshots
+    that have the narrow one. Decimals have one class.
+
+    Raises:
+        TerminalError: if one does, and the table has rows.
+    """
+    names = {each.name for each in widened if not isinstance(each.type, Decimal)}
+    own = {Term(Transform.IDENTITY, name) for name in names}
+    if state.is_empty or not (found := own & {*terms}):
+        return
+    (name, *_) = sorted(each.column for each in found)
+    what = f"{name} becomes wider, by whose values the lake table is partitioned: Iceberg could not"
+    what += " read its files"
+    remedy = (
+        f"partition it otherwise (tables.<schema.table>.layout.partition_by: truncate(1, {name}) "
+        "keeps integers apart, too), then give the files that layout: cdc-assets compact --rewrite"
+    )
+    raise TerminalError(what, where=f"lake={state.name}", remedy=remedy)
 
 
 def _require_free(state: TableState, added: Collection[str]) -> None:

@@ -11,10 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cdc_assets.changes.names import LakeName
+from cdc_assets.errors import TerminalError
 from cdc_assets.lake import TableState
 from cdc_assets.lake.columns import SCHEMA
 from cdc_assets.lake.foreign import ForeignTable
 from cdc_assets.lake.state import LakeColumn
+from cdc_assets.merge.plan.layout_plan import require_readable
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.plan.table_steps import CreateTable
 from cdc_assets.merge.statements import sql
@@ -86,6 +88,7 @@ def compared(
         *_of_own(own, there),
         *_of_key(schema, there),
         *_of_extra(schema, extra, foreign),
+        *_of_partitions(state, schema, there),
         *_of_refs(foreign.refs),
     )
     version = max(int(required.properties[_VERSION]), state.format_version or 1)
@@ -168,6 +171,18 @@ def _of_extra(schema: TableSchema, extra: Sequence[str], foreign: ForeignTable) 
                 "have: ALTER TABLE … DROP PARTITION FIELD there, or let the table be replicated "
                 "into a new one"
             )
+
+
+def _of_partitions(
+    state: TableState, schema: TableSchema, there: Mapping[str, LakeColumn]
+) -> Iterator[str]:
+    """Yields columns that would become wider, though the table is partitioned by their values."""
+    wide = [each for each in schema.columns if each.name in there
+            and from_iceberg(there[each.name].type) not in {None, each.type}]  # fmt: skip
+    try:
+        require_readable(state, [each.term for each in state.partition], wide)
+    except TerminalError as error:
+        yield f"{error.what}: rewrite the table by other partitions, or let it be replicated anew"
 
 
 def _of_refs(refs: Sequence[str]) -> Iterator[str]:
