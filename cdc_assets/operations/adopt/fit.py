@@ -182,7 +182,8 @@ def _of_partitions(
     try:
         require_readable(state, [each.term for each in state.partition], wide)
     except TerminalError as error:
-        yield f"{error.what}: rewrite the table by other partitions, or let it be replicated anew"
+        way = "rewrite the table by other partitions, or let it be replicated into a new one"
+        yield f"{error.what}: {way}"
 
 
 def _of_refs(refs: Sequence[str]) -> Iterator[str]:
