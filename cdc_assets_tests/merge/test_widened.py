@@ -268,9 +268,8 @@ def test_rows_are_found_in_partitions_by_a_column_that_is_wider_by_now(
     if term == "{}" and of is int:
         with pytest.raises(TerminalError, match="becomes wider, by whose values"):
             table.merge(TABLE)
-        other = {
-            "tables": {TABLE: {"layout": {**layout, "partition_by": [f"truncate(1, {column})"]}}}
-        }
+        layout["partition_by"] = [f"truncate(1, {column})"]
+        other: dict[str, object] = {"tables": {TABLE: {"layout": layout}}}
         table = Pipeline(table.base, table.spark, table.folder, other, prefix=table.prefix)
         compacted(table, rewrite=True)
     table.merge(TABLE)
