@@ -13,6 +13,7 @@ import pymysql
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 
 from cdc_assets.databases.mysql import connection as mysql
 from cdc_assets.databases.postgres import connection as postgres
@@ -126,6 +127,25 @@ def test_spark_names_who_has_refused_it(text: str, who: str) -> None:
         raise PySparkException(text)
     assert who in raised.value.what
     assert "etl" not in str(raised.value)
+
+
+def test_a_refusal_is_found_among_the_causes_on_the_server() -> None:
+    stack = (
+        "org.apache.kafka.common.KafkaException: Failed to create new KafkaAdminClient\n"
+        "\tat org.apache.kafka.SaslAuthenticationException.no(Cause.java:1)\n"
+        "Caused by: javax.security.auth.login.LoginException: hunter2\n"
+    )
+    failed = SparkConnectGrpcException(
+        "Failed to create new KafkaAdminClient", server_stacktrace=stack
+    )
+    with pytest.raises(LoginRefusedError, match="Kafka refused") as raised, translated("a", "t"):
+        raise failed
+    assert "hunter2" not in str(raised.value)
+    frames = stack.partition("Caused")[0]
+    other = SparkConnectGrpcException("Failed to create", server_stacktrace=frames)
+    with pytest.raises(TransientError) as told, translated("a", "t"):
+        raise other
+    assert not isinstance(told.value, LoginRefusedError)
 
 
 def test_another_failure_of_spark_stays_one() -> None:

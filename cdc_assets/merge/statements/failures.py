@@ -170,7 +170,7 @@ def refusal_of(error: Exception, where: str) -> LoginRefusedError | None:
 
     None if the error is another one.
     """
-    text = str(error)
+    text = "\n".join((str(error), *_causes(error)))
     code = _status_of(error)
     named = ("Spark" for each in _NO_LOGIN if code is each or f"StatusCode.{each.name}" in text)
     by = next(named, None) or next((part for sign, part in _REFUSED if sign.search(text)), None)
@@ -179,6 +179,13 @@ def refusal_of(error: Exception, where: str) -> LoginRefusedError | None:
     what = f"{by} refused the login" if by == "Spark" else f"{by} refused the login of Spark"
     remedy = f"renew the token or password with which {_SHOWN[by]}, and check its rights"
     return LoginRefusedError(what, where=where, remedy=remedy)
+
+
+def _causes(error: Exception) -> Iterator[str]:
+    """Yields the causes on the server, which an error's own text often leaves out."""
+    if isinstance(error, PySparkException):
+        stack = getattr(error, "getStackTrace", lambda: None)() or ""
+        yield from (line for line in stack.splitlines() if line.startswith("Caused by: "))
 
 
 def _status_of(error: Exception) -> object:
