@@ -38,6 +38,7 @@ LONGEST_FIRST: Final = (
     "merge/test_wide",
     "merge/test_keys",
     "stack/test_bad_input",
+    "login/test_kafka_logins",
     "merge/test_cut_moves",
     "merge/test_rebuild",
     "merge/test_restarted_source",

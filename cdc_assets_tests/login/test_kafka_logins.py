@@ -36,9 +36,10 @@ from cdc_assets_tests.login.broker import SecuredKafka, kerberos, oauth, secured
 from cdc_assets_tests.login.issuer import Issuer, issuing
 from cdc_assets_tests.login.realm import REALM, Realm
 from cdc_assets_tests.pipeline import Message, Pipeline, Session
+from cdc_assets_tests.toy.profiles import in_soak
 from cdc_assets_tests.waiting import until
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, in_soak]
 
 GSSAPI_VARIABLE = "CDC_ASSETS_TESTS_GSSAPI"
 TABLE = "public.good"
