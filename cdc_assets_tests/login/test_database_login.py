@@ -18,8 +18,9 @@ from cdc_assets.databases.rows import Access, TableReading
 from cdc_assets.errors import LoginRefusedError
 from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
 from cdc_assets_tests.pipeline import Session
+from cdc_assets_tests.toy.profiles import in_soak
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, in_soak]
 
 ID = Column("id", Primitive.LONG, Wire.LONG)
 NAME = ("login", "numbers")

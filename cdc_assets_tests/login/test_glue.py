@@ -27,6 +27,7 @@ from cdc_assets_tests.login import glue as servers
 from cdc_assets_tests.login.glue import REGION, Glue, framed, of_confluent
 from cdc_assets_tests.login.identity import SECRET_KEY, as_aws
 from cdc_assets_tests.pipeline import Pipeline
+from cdc_assets_tests.toy.profiles import in_soak
 
 VERSION = UUID("b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c63")
 SCHEMA = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}
@@ -166,6 +167,7 @@ def test_glue_needs_no_url(monkeypatch):
         SchemaRegistry(SchemaRegistryConfig.model_validate({"api": "glue"})).ask()
 
 
+@in_soak
 @pytest.mark.stack
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "compressed"])
 def test_what_glue_has_framed_becomes_the_rows_of_json(

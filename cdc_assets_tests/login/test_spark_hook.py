@@ -15,6 +15,7 @@ from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets_tests.configuration import beside
 from cdc_assets_tests.login import gateway as proxies
 from cdc_assets_tests.login.gateway import HEADER, Gateway
+from cdc_assets_tests.toy.profiles import in_soak
 
 THIS = __name__
 _SAID: object = None
@@ -109,6 +110,7 @@ def through(stack_config: ReplicationConfig) -> Callable[..., ReplicationConfig]
     return configured
 
 
+@in_soak
 @pytest.mark.stack
 def test_each_session_asks_the_function_and_a_refused_one_is_replaced(gateway, through, caplog):
     config = through("hooked")
@@ -130,6 +132,7 @@ def test_each_session_asks_the_function_and_a_refused_one_is_replaced(gateway, t
     assert resource.spark_config["spark.remote"] == f"function {THIS}:asked"
 
 
+@in_soak
 @pytest.mark.stack
 def test_a_function_that_fails_or_gives_an_old_pass_is_named(gateway, through, monkeypatch):
     resource = spark_resource(through("hooked-badly"))
