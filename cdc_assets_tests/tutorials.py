@@ -110,7 +110,7 @@ class Shell:
             stdin=subprocess.PIPE, stdout=(self._steps / "bash.out").open("wb"),
             stderr=subprocess.STDOUT, cwd=folder, env=dict(variables), text=True,
         )  # fmt: skip
-        self._say("set -meuo pipefail")
+        self._say("set -meu")
 
     def take(self, step: Step) -> None:
         """Takes a step, and requires what the page says about it."""
@@ -139,13 +139,14 @@ class Shell:
 
     def _run(self, step: Step) -> str:
         script, out, done = self._files(step)
-        self._say(f"source {script} > {out} 2>&1; touch {done}")
+        self._say(f"source {script} > {out} 2>&1 < /dev/null; touch {done}")
         self._until(done.exists, f"the commands of line {step.line}", out)
         return out.read_text(errors="replace")
 
     def _start(self, step: Step) -> None:
         script, out, done = self._files(step)
-        self._say(f"source {script} > {out} 2>&1 & echo $! > {done}.new; mv {done}.new {done}")
+        begun = f"echo $! > {done}.new; mv {done}.new {done}"
+        self._say(f"source {script} > {out} 2>&1 < /dev/null & {begun}")
         self._until(done.exists, f"the start of line {step.line}", out)
         self._stays.append(int(done.read_text()))
 
