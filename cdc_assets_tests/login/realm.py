@@ -69,7 +69,7 @@ class Realm:
         self.settings.write_text(
             f"[libdefaults]\n default_realm = {REALM}\n dns_lookup_kdc = false\n"
             " dns_lookup_realm = false\n rdns = false\n dns_canonicalize_hostname = false\n"
-            " udp_preference_limit = 1\n ticket_lifetime = 60s\n"
+            " udp_preference_limit = 1\n ticket_lifetime = 10m\n"
             f"[realms]\n {REALM} = {{\n  kdc = 127.0.0.1:{self.port}\n }}\n"
         )
         (self.folder / "kdc.conf").write_text(
