@@ -362,7 +362,7 @@ def test_dagsters_chart_accepts_the_values(schemas: Path, tmp_path: Path) -> Non
         c["image"] for each in deployments.values()
         for c in each["spec"]["template"]["spec"]["containers"]
     }  # fmt: skip
-    assert images == {"cdc-assets:0.1.0"}, shlex.join(sorted(images))
+    assert images == {"cdc-assets:1.0.0"}, shlex.join(sorted(images))
     (instance,) = (
         each["data"]["dagster.yaml"] for each in found
         if each["kind"] == "ConfigMap" and "dagster.yaml" in (each.get("data") or {})

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what Dagster's webserver, daemon, code location and runs need: one image for all of them.
 #   install-code-location.sh FOLDER [OPTIONS OF PIP]    programs are in FOLDER/bin
-# PACKAGE names the version (cdc-assets[alerts,s3]==0.1.0), PIP_CONSTRAINT a file of pinned ones.
+# PACKAGE names the version (cdc-assets[alerts,s3]==1.0.0), PIP_CONSTRAINT a file of pinned ones.
 set -eu
 folder=${1:?the folder to install to}
 shift
