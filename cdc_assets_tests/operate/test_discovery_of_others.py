@@ -46,17 +46,15 @@ class Topics:
     def kinds(
         self, topics: Iterable[str], kind_of: Callable[[RawRecord], TopicKind]
     ) -> dict[str, TopicKind]:
+        return {topic: kind_of_topic([*self._records(topic)], kind_of) for topic in topics}
+
+    def firsts(self, topics: Iterable[str]) -> dict[str, tuple[RawRecord, ...]]:
+        return {topic: tuple(self._records(topic))[:1] for topic in topics}
+
+    def _records(self, topic: str) -> Iterator[RawRecord]:
         at = datetime(2026, 3, 1, tzinfo=UTC)
-        return {
-            topic: kind_of_topic(
-                [
-                    RawRecord(Coordinate(topic, 0, n), at, None, each)
-                    for n, each in enumerate(self.values[topic])
-                ],
-                kind_of,
-            )
-            for topic in topics
-        }
+        for n, each in enumerate(self.values[topic]):
+            yield RawRecord(Coordinate(topic, 0, n), at, None, each)
 
 
 @pytest.fixture

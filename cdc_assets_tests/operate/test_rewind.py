@@ -149,7 +149,7 @@ def test_a_time_without_a_zone_is_utc() -> None:
 
 @pytest.mark.parametrize("text", ["yesterday", "0:1,", "before_rewind_9", "1:2:3", "-4"])
 def test_what_is_nothing_of_it_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="no snapshot, time, offsets or tag"):
+    with pytest.raises(ConfigError, match="not a snapshot, time, offsets or tag"):
         parse_time(text)
 
 

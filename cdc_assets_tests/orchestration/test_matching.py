@@ -178,7 +178,7 @@ def test_the_schedule_is_as_configured(tmp_path: Path, said: Any, cron: str | No
 @pytest.mark.unit
 @pytest.mark.parametrize(
     ("said", "words"),
-    [({"schedule": "every day"}, "no cron expression"), ({"schedule": "61 * * * *"}, "minute"),
+    [({"schedule": "every day"}, "not a cron expression"), ({"schedule": "61 * * * *"}, "minute"),
      ({"tables": ["("]}, "regular expression"), ({"every_hours": 0}, "every_hours")],
 )  # fmt: skip
 def test_a_wrong_schedule_is_named(tmp_path: Path, said: Any, words: str) -> None:
