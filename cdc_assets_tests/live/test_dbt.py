@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from cdc_assets_devstack.ports import pick_free_ports
 from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
+from cdc_assets_tests.orchestration.deployment import dagster_running
 from cdc_assets_tests.stack.replicated import CHECKOUT, Replicated, new_database, replicated
 from cdc_assets_tests.test_packages import UV, built, uv
 from cdc_assets_tests.toy.profiles import in_soak
@@ -143,27 +143,10 @@ class Shell:
         """A Dagster that is stopped again, and its instance."""
         port, path = pick_free_ports().connect, self.environment["PATH"]
         self.environment["CDC_ASSETS_WEBSERVER"] = f"http://127.0.0.1:{port}"
-        # Two processes that make Dagster's database at once spoil it.
-        with dg.DagsterInstance.from_config(str(self.folder)) as instance:
-            instance.get_runs_count()
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        with (self.folder / "dagster.log").open("w") as log:
-            process = subprocess.Popen(
-                [*shlex.split(command), "-h", "127.0.0.1", "-p", str(port)],
-                cwd=self.folder, env=self.environment, stdout=log, stderr=log,
-                start_new_session=True, executable=shutil.which("dagster", path=path),
-            )  # fmt: skip
-        signal.signal(signal.SIGINT, before)
-        try:
-            with dg.DagsterInstance.from_config(str(self.folder)) as instance:
-                yield instance
-        finally:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait(30)
+        words = [*shlex.split(command), "-h", "127.0.0.1", "-p", str(port)]
+        words[0] = shutil.which("dagster", path=path) or "dagster"
+        with dagster_running(words, self.folder, self.folder, self.environment) as instance:
+            yield instance
 
 
 def at_source(shop: Replicated) -> dict[str, object]:

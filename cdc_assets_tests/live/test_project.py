@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig, load_config
 from cdc_assets_tests import waiting
 from cdc_assets_tests.lake_view import open_catalog, read_rows
+from cdc_assets_tests.orchestration.deployment import dagster_running
 from cdc_assets_tests.orchestration.test_table_run import TABLES, Tables, no_session
 from cdc_assets_tests.toy.profiles import in_soak
 
@@ -109,28 +109,10 @@ def dagster_dev(project: Path) -> Iterator[dg.DagsterInstance]:
         "DAGSTER_HOME": str(project), "PYTHONPATH": str(project / "src"),
         "CDC_ASSETS_WEBSERVER": f"http://127.0.0.1:{port}",
     }  # fmt: skip
-    command = ["-m", "dagster", "dev", "-m", "shop_platform.definitions", "-h", "127.0.0.1"]
-    # Two processes that make Dagster's database at once spoil it, and this one looks into it too.
-    with dg.DagsterInstance.from_config(str(project)) as instance:
-        instance.get_runs_count()
-    # What a worker ignores, its programs ignore too, and this one is to stop by SIGINT.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    with (project / "dagster.log").open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, *command, "-p", str(port)],
-            cwd=project.parent, env=environment, stdout=log, stderr=log, start_new_session=True,
-        )  # fmt: skip
-    signal.signal(signal.SIGINT, before)
-    try:
-        with dg.DagsterInstance.from_config(str(project)) as instance:
-            yield instance
-    finally:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait(30)
+    serving = ["dev", "-m", "shop_platform.definitions", "-h", "127.0.0.1", "-p", str(port)]
+    command = [sys.executable, "-m", "dagster", *serving]
+    with dagster_running(command, project, project.parent, environment) as instance:
+        yield instance
 
 
 @in_soak

@@ -6,17 +6,53 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import requests
 from cdc_assets_devstack.ports import pick_free_ports
 
 ENTRIES = """{ workspaceOrError { ... on Workspace { locationEntries {
   loadStatus locationOrLoadError { __typename ... on PythonError { message } }
 } } } }"""
+
+
+@contextmanager
+def interrupted(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that SIGINT stops when the block ends; what it prints is added to ``log``."""
+    # What a worker ignores, its programs ignore too, and these are to stop by SIGINT.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    with log.open("ab") as file:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=file, stderr=file, start_new_session=True
+        )
+    signal.signal(signal.SIGINT, before)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(30)
+
+
+@contextmanager
+def dagster_running(
+    command: Sequence[str], home: Path, folder: Path, environment: Mapping[str, str]
+) -> Iterator[dg.DagsterInstance]:
+    """A Dagster with ``home`` until the block ends, and its instance."""
+    # Two processes that make Dagster's database at once spoil it, and this one looks into it too.
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        instance.get_runs_count()
+        with interrupted(command, folder, environment, home / "dagster.log"):
+            yield instance
 
 
 class Deployment:
@@ -31,23 +67,9 @@ class Deployment:
     @contextmanager
     def started(self, *command: str) -> Iterator[subprocess.Popen[bytes]]:
         """``python -m COMMAND`` until the block ends; what it prints is in ``log``."""
-        # What a worker ignores, its programs ignore too, and these are to stop by SIGINT.
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        with (self.folder / "log").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", *command], cwd=self.folder, env=self.environment,
-                stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
-        signal.signal(signal.SIGINT, before)
-        try:
+        words, log = [sys.executable, "-m", *command], self.folder / "log"
+        with interrupted(words, self.folder, self.environment, log) as process:
             yield process
-        finally:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait(30)
 
     def asked(self, query: str, **variables: object) -> dict[str, Any]:
         """The answer of the webserver."""
