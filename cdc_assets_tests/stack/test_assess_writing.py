@@ -44,6 +44,33 @@ def test_what_a_killed_assessment_left_is_dropped_by_a_later_one(
     assert not [*warehouse.glob(f"{PREFIX}*/*")]
 
 
+def on_spark(
+    spark: Session, config: ReplicationConfig, catalog: str, kind: str, database: Path, files: Path
+) -> ReplicationConfig:
+    """The configuration with a catalog that Spark has defined as said."""
+    conf = {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": kind,
+        ".warehouse": f"file://{files}",
+        ".uri": f"jdbc:sqlite:{database}",
+    }
+    for key, value in conf.items():
+        spark().conf.set(f"spark.sql.catalog.{catalog}{key}", value)
+    named = config.lake.catalog.model_copy(update={"name": catalog})
+    changed = config.lake.model_copy(update={"catalog": named, "warehouse": f"file://{files}"})
+    return config.model_copy(update={"lake": changed})
+
+
+def test_a_catalog_of_the_same_name_elsewhere_is_found(
+    stack_config: ReplicationConfig, spark: Session, tmp_path: Path
+) -> None:
+    config = on_spark(spark, stack_config, "same_name", "jdbc", tmp_path / "theirs.db", tmp_path)
+    (found,) = judge_writing(SOURCE, probe_tables(config, spark(), NOW))
+    assert (found.name, found.verdict) == ("spark_tables", Verdict.NO)
+    assert "Spark's catalog same_name is not the configured one" in found.problem
+    assert left(spark, "same_name") == []
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "verdict"),
     [("hadoop", "spark_namespaces", Verdict.PARTIAL), ("jdbc", "spark_tables", Verdict.NO)],
@@ -55,18 +82,7 @@ def test_an_account_that_may_not_write_is_found(
     file = tmp_path / "a file, and no folder"
     file.touch()
     catalog = f"refusing_{kind}"
-    conf = {
-        "": "org.apache.iceberg.spark.SparkCatalog",
-        ".type": kind,
-        ".warehouse": f"file://{file}",
-        ".uri": f"jdbc:sqlite:{tmp_path / 'catalog.db'}",
-    }
-    for key, value in conf.items():
-        spark().conf.set(f"spark.sql.catalog.{catalog}{key}", value)
-    lake = stack_config.lake
-    named = lake.catalog.model_copy(update={"name": catalog})
-    changed = lake.model_copy(update={"catalog": named, "warehouse": f"file://{file}"})
-    config = stack_config.model_copy(update={"lake": changed})
+    config = on_spark(spark, stack_config, catalog, kind, tmp_path / "catalog.db", file)
 
     (found,) = judge_writing(SOURCE, probe_tables(config, spark(), NOW))
     assert (found.name, found.verdict) == (name, verdict)

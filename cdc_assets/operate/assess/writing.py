@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import CdcError
+from cdc_assets.errors import CdcError, TerminalError
 from cdc_assets.operate.assess.finding import Finding, Rule, Subject, Verdict, judged
 from cdc_assets.operate.assess.parts import away
 
@@ -149,7 +149,7 @@ CATALOG: Final[tuple[Rule[TriedCatalog], ...]] = (
 def probe_tables(
     config: ReplicationConfig, spark: SparkSession, now: datetime
 ) -> WriteRefusal | None:
-    """Creates a small table through Spark, appends to it, reads it, and drops it.
+    """Creates a small table through Spark, finds it in the catalog, appends, reads, and drops it.
 
     Drops what killed assessments have left, too. Each statement has a deadline.
 
@@ -208,8 +208,27 @@ class _Trial:
         table, columns = sql.table(self.catalog, name), [("id", "BIGINT")]
         made = sql.create_side_table(self.catalog, name, columns, properties)
         self.run("create a table", made)
+        self.require_same_catalog(name)
         self.run("append to a table", f"INSERT INTO {table} VALUES (1)")  # noqa: S608 - quoted
         self.run("read a table", f"SELECT id FROM {table}")  # noqa: S608 - quoted
+
+    def require_same_catalog(self, name: LakeName) -> None:
+        """Looks for Spark's table in the configured catalog: a server's own of its name wins.
+
+        Raises:
+            TerminalError: if Spark has made the table elsewhere.
+            UnreachableError: if the catalog does not answer.
+        """
+        from cdc_assets.lake.connection import CatalogConnection
+
+        if CatalogConnection(self.config.lake).load(name) is None:
+            what = f"Spark's catalog {self.catalog} is not the configured one"
+            remedy = (
+                f"define spark.sql.catalog.{self.catalog} on the server as lake.catalog says, or "
+                "name another lake.catalog.name: sessions define a catalog that the server lacks"
+            )
+            where = "a table that Spark has made is not in lake.catalog"
+            raise TerminalError(what, where=where, remedy=remedy)
 
     def drop_left(self, now: datetime) -> None:
         """Drops what assessments have left that began an hour ago or earlier."""
