@@ -109,6 +109,9 @@ def project(shop: Replicated, stack: LocalStack, tmp_path: Path) -> Path:
     theirs["spark"] = {"remote": remote, "token": {"env": "SPARK_TOKEN"}}
     theirs["sources"]["shop"]["topics"]["include"] = [rf"{NAME}\.public\..*"]
     (made / CONFIG).write_text(yaml.safe_dump(theirs))
+    # A server that has a catalog of this name keeps it, so that the example's lake is the stack's.
+    (made / ".cdc").mkdir()
+    (made / ".cdc" / "lake").symlink_to(shop.config.path.parent / "lake")
     return made
 
 
