@@ -131,13 +131,10 @@ class Shell:
             for name, _, value in said:
                 self.environment[name] = value.replace("$PWD", str(self.folder))
             return ""
-        for _ in range(3):
-            done = subprocess.run(
-                ["bash", "-c", command], cwd=self.folder, env=self.environment,
-                capture_output=True, text=True, check=False, timeout=900,
-            )  # fmt: skip
-            if "merged again by the next try" not in done.stderr:
-                break
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=self.folder, env=self.environment,
+            capture_output=True, text=True, check=False, timeout=900,
+        )  # fmt: skip
         assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
         return done.stdout
 
