@@ -1,6 +1,6 @@
 """Follows the columns and the name of one table through the statements that change it.
 
-A database that sends its statements (MySQL, MariaDB, SQL Server, Oracle) has no lasting numbers of
+A database that sends its statements (MySQL, MariaDB, Oracle) has no lasting numbers of
 columns in its catalog, as PostgreSQL has (``attnum``). They are assigned here: a column gets a
 number when it first appears, keeps it when it is renamed, and no other column of the table ever
 gets it. The event says which columns exist after a statement; the statement itself says which of

@@ -2,7 +2,7 @@
 
 They are in a topic named like the connector's ``topic.prefix``. Each has the statement, its
 position in the source's log and, where Debezium could parse the statement, the tables as they are
-afterwards. https://debezium.io/documentation/reference/3.6/connectors/mysql.html
+afterwards. SQL Server's have "N/A" for the statement. https://debezium.io/documentation/reference/3.6/connectors/mysql.html
 """
 
 from __future__ import annotations
