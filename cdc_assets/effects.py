@@ -5,7 +5,7 @@ catalog, a request to Kafka, a file, an event in Dagster. Each passes a point he
 can make each of them fail in each way: before it happens, or after it has happened and its reply is
 lost. Without a hook, passing a point costs only reading a variable.
 
-Names are ``part: what``, such as ``spark: fast-forward main``; docs/proof.md lists them.
+Names are ``part: what``, such as ``spark: fast-forward main``.
 """
 
 from __future__ import annotations

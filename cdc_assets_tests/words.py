@@ -3,7 +3,7 @@
 Looks at docstrings, help texts and messages: every string of the product with a space in it; and
 at the prose of Markdown files, except the changelog. Names of code are ignored: text between
 backticks, the name before the colon in a docstring's list of arguments or attributes, code blocks,
-targets of links, HTML tags. CONTRIBUTING.md, *Words*, says what to write instead.
+targets of links, HTML tags. `REFUSED` says what to write instead.
 
 On the pages that users read, no sentence has more than `LONGEST` words. A name of code is one word,
 and a cell of a table ends a sentence, as a list's item does.
