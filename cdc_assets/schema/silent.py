@@ -268,4 +268,4 @@ def doubt_words(change: SilentChange) -> str:
 
 def doubt_remedy(table: str) -> str:
     """Returns the commands that verify a table's rows, or repair them."""
-    return f"cdc-assets verify --table {table} --repair, or cdc-assets resnapshot {table}"
+    return f"cdc-assets verify --table {table} --repair, or cdc-assets resnapshot --table {table}"

@@ -132,7 +132,8 @@ def programs(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of the code location's image; without rights, and with a new home."""
     image = tmp_path_factory.mktemp("code-location")
     shutil.copy(DEPLOY / "install-code-location.sh", image)
-    shutil.copytree(dist, image / "dist")
+    shutil.copytree(dist, image / "dist", copy_function=shutil.copy)
+    (image / "dist").chmod(0o755)
     empty = image / "opt"
     empty.mkdir()
     command = (*as_nobody(empty), "sh", str(image / "install-code-location.sh"))
