@@ -229,7 +229,9 @@ class DesiredBook:
                 f"move to {self.url} those of this registry's tables, each of which is named at "
                 "the beginning of its document's name, and the rest to the other registries'"
             )
-            raise TerminalError(what, where=self._ownerless, remedy=remedy)
+            raise TerminalError(
+                what, where=self._ownerless, remedy=remedy, page="directives-elsewhere"
+            )
         self._ownerless = None
 
     def _is_over(self, note: DirectiveNote) -> bool:

@@ -2,13 +2,17 @@
 
 Every error says what happened, where (table, topic, partition, offset) and what to do.
 None contains row values or secrets: messages end up in logs and in the Dagster UI.
+
+Each has an entry in ``docs/reference/errors.md``: the one of its class, or of its place in the code
+if errors of one class have different remedies. A test compares the ids with the page's headings.
 """
 
 from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from copy import copy
+from typing import ClassVar, Final, Self
 
 _PACKAGE: Final = "cdc_assets"
 
@@ -38,9 +42,13 @@ class CdcError(Exception):
         what: the problem, in one sentence without row values and without secrets.
         where: coordinates such as ``table=… topic=… partition=… offset=…``, or a file and key.
         remedy: the check or action that the reader should take.
+        page: the id of its entry on the page of errors; that of its class if empty.
     """
 
-    def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
+    page: str = "other"
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "", page: str = "") -> None:
+        self.page = page or self.page
         self.what, self.where, self.remedy = (
             printable(each, lines=True) for each in (what, where, remedy)
         )
@@ -51,13 +59,28 @@ class CdcError(Exception):
         ]
         super().__init__(" ".join(part for part in parts if part))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copies and pickles it whole: a class may need other arguments than the message."""
+        return type(self).__new__, (type(self), *self.args), self.__dict__
+
+    def but(self, *, where: str = "", remedy: str = "") -> Self:
+        """Returns the same error with another place or another remedy."""
+        found = copy(self)
+        place, way = where or self.where, remedy or self.remedy
+        CdcError.__init__(found, self.what, where=place, remedy=way, page=self.page)
+        return found
+
 
 class TransientError(CdcError):
     """Nothing was published; the same work may be retried unchanged."""
 
+    page = "transient"
+
 
 class UnreachableError(TransientError):
     """A part of the system did not answer: the message names it and its address."""
+
+    page = "unreachable"
 
 
 class LoginRefusedError(UnreachableError):
@@ -71,6 +94,7 @@ class LoginRefusedError(UnreachableError):
             fetched before is known to be in doubt.
     """
 
+    page = "login-refused"
     count: ClassVar[int] = 0
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
@@ -81,29 +105,43 @@ class LoginRefusedError(UnreachableError):
 class HungError(UnreachableError):
     """A step took too long and was ended; its unpublished work will not be published later."""
 
+    page = "hung"
+
 
 class ConflictError(TransientError):
     """Another writer published first; start again from the table's new head."""
+
+    page = "conflict"
 
 
 class CutShortError(TransientError):
     """A batch ends inside a unit such as a transaction; a longer batch may contain the rest."""
 
+    page = "cut-short"
+
 
 class TerminalError(CdcError):
     """A retry cannot help; the table stops until a person has acted."""
+
+    page = "terminal"
 
 
 class ConfigError(TerminalError):
     """The configuration is wrong; names file, key and remedy."""
 
+    page = "config"
+
 
 class UnsetVariableError(ConfigError):
     """This process lacks a variable or file with a secret; another process may have it."""
 
+    page = "unset-variable"
+
 
 class LostRangeError(TerminalError):
     """The log no longer holds offsets that were never merged; names the exact range."""
+
+    page = "lost-range"
 
 
 class SilentChangeError(TerminalError):
@@ -117,6 +155,8 @@ class SilentChangeError(TerminalError):
             the next look.
     """
 
+    page = "silent-change"
+
     def __init__(self, what: str, *, where: str, remedy: str, learned: Mapping[str, str]) -> None:
         super().__init__(what, where=where, remedy=remedy)
         self.learned = learned
@@ -125,21 +165,31 @@ class SilentChangeError(TerminalError):
 class LogReplacedError(TerminalError):
     """The topic or the cluster is not the one that the table's offsets belong to."""
 
+    page = "log-replaced"
+
 
 class RejectedRecordError(TerminalError):
     """A record cannot be merged exactly; names the first coordinate and how many there are."""
+
+    page = "rejected-record"
 
 
 class StalledError(TerminalError):
     """A table has waited too long for the end of a transaction; it continues once that comes."""
 
+    page = "stalled"
+
 
 class HeldError(TerminalError):
     """People have paused or dropped the table: nothing is merged into it until they resume it."""
 
+    page = "paused"
+
 
 class OutcomeUnknownError(CdcError):
     """The catalog may or may not have accepted a publish: look for the attempt id first."""
+
+    page = "outcome-unknown"
 
 
 def message_of(error: Exception) -> str:

@@ -17,6 +17,7 @@ from cdc_assets.formats.format import Format
 from cdc_assets.formats.layout import Layout
 
 OVERSIZE: Final = "oversize"
+_LIMIT: Final = " (batch.max_record_bytes)"
 
 
 def blanked(raw: DataFrame, fmt: Format, layout: Layout) -> DataFrame:
@@ -49,5 +50,10 @@ def refusal(fmt: Format) -> Expression:
     """Returns the reason why a record is too large; NULL for others."""
     most = fmt.source.batch.max_record_bytes
     told = F.concat(F.col(OVERSIZE).cast("string"), F.lit(f" bytes, more than {most}"))
-    text = F.concat(F.lit("the record has "), told, F.lit(" (batch.max_record_bytes)"))
+    text = F.concat(F.lit("the record has "), told, F.lit(_LIMIT))
     return F.when(F.col(OVERSIZE).isNotNull(), text)
+
+
+def is_refusal(reason: str) -> bool:
+    """Returns whether a reason is one of `refusal`."""
+    return reason.endswith(_LIMIT)

@@ -176,7 +176,9 @@ class Carried:
         unknown = sorted(set(said.get("needs", ())) - KNOWN)
         if unknown:
             what = f"a newer version of cdc_assets has published with {', '.join(unknown)}"
-            raise TerminalError(what, remedy="upgrade this installation to that version")
+            raise TerminalError(
+                what, remedy="upgrade this installation to that version", page="newer-version"
+            )
         return cls(
             applied=_of_partitions(said.get("applied", {})),
             partitions=said.get("partitions", 0),

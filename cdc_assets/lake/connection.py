@@ -162,20 +162,24 @@ class CatalogConnection:
             raise
         except CdcError as error:
             where = " ".join(filter(None, (where, error.where)))
-            raise type(error)(error.what, where=where, remedy=error.remedy) from None
+            raise error.but(where=where) from None
         except FileNotFoundError as error:
             what = f"the catalog has table {name}, and its metadata file is gone"
             where = _place(name, file or error.filename or "")
-            raise TerminalError(what, where=where, remedy=_RESTORE) from None
+            raise TerminalError(what, where=where, remedy=_RESTORE, page="metadata-gone") from None
         except Exception as error:  # PyIceberg and its parts have no common one
             if _refuses_login(error):
                 raise self._refused(where) from None
             if _is_of_content(error):
                 what = f"the lake's metadata of {name} cannot be read ({type(error).__name__})"
-                raise TerminalError(what, where=where, remedy=_UNDO) from error
+                raise TerminalError(
+                    what, where=where, remedy=_UNDO, page="metadata-unreadable"
+                ) from error
             what = f"cannot read the metadata of {name} ({type(error).__name__})"
             remedy = "check that the catalog answers, and that the table's folder can be read"
-            raise UnreachableError(what, where=where, remedy=remedy) from None
+            raise UnreachableError(
+                what, where=where, remedy=remedy, page="metadata-silent"
+            ) from None
 
     @contextmanager
     def reachable(self) -> Iterator[None]:
@@ -188,14 +192,16 @@ class CatalogConnection:
         except (SQLAlchemyError, RESTError, OSError, requests.RequestException) as error:
             if _refuses_login(error):
                 raise self._refused(self.address) from None
-            what = f"the lake did not answer ({type(error).__name__})"
-            remedy = _RUNS
             if _lacks_folder(self._config):
                 what = "the catalog's file does not exist, nor the folder for it"
                 remedy = (
                     "correct lake.catalog.uri, or make the folder; starting the local stack does"
                 )
-            raise UnreachableError(what, where=self.address, remedy=remedy) from None
+                raise UnreachableError(
+                    what, where=self.address, remedy=remedy, page="catalog-missing"
+                ) from None
+            what = f"the lake did not answer ({type(error).__name__})"
+            raise UnreachableError(what, where=self.address, remedy=_RUNS) from None
         except Exception as error:
             if type(error).__module__.partition(".")[0] not in _CLIENTS:
                 raise

@@ -53,7 +53,7 @@ def side_lost(name: LakeName, where: str) -> TerminalError:
         "rebuild the table: cdc-assets rebuild; if the rebuild fails with this error, remove its "
         "shadow table: cdc-assets rebuild --abandon"
     )
-    return TerminalError(what, where=where, remedy=remedy)
+    return TerminalError(what, where=where, remedy=remedy, page="side-table-gone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,9 @@ class SideState:
             return self.head
         what = f"snapshot {mark.snapshot} of the side table, which this table needs, is gone"
         remedy = "keep the snapshots of side tables; rebuild the table: cdc-assets rebuild"
-        raise TerminalError(what, where=f"side table={self.name}", remedy=remedy)
+        raise TerminalError(
+            what, where=f"side table={self.name}", remedy=remedy, page="side-table-gone"
+        )
 
     @property
     def forgotten(self) -> int:

@@ -277,16 +277,20 @@ class ConnectRest:
             if status in _NO_LOGIN:
                 raise self._refused(status)
             if status != _OK:
-                what = f"Kafka Connect at {self.shown} answers HTTP {status}"
-                raise UnreachableError(what, remedy="check its address; redirects are not followed")
+                how = f"answers HTTP {status}"
+                raise self._silent(how, "check its address; redirects are not followed")
             found = json.loads(body)
         except (requests.RequestException, ValueError) as error:
-            what = f"Kafka Connect at {self.shown} does not answer ({type(error).__name__})"
-            raise UnreachableError(what, remedy="check its address, and that it runs") from None
+            how = f"does not answer ({type(error).__name__})"
+            raise self._silent(how, "check its address, and that it runs") from None
         if not isinstance(found, dict):
-            what = f"Kafka Connect at {self.shown} does not answer (ValueError)"
-            raise UnreachableError(what, remedy="check its address")
+            how = "does not answer (ValueError)"
+            raise self._silent(how, "check its address")
         return cast("Document", found), date
+
+    def _silent(self, how: str, remedy: str) -> UnreachableError:
+        what = f"Kafka Connect at {self.shown} {how}"
+        return UnreachableError(what, remedy=remedy, page="connect-silent")
 
     def _refused(self, status: int) -> LoginRefusedError:
         what = f"Kafka Connect at {self.shown} refused the login (HTTP {status})"

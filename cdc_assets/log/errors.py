@@ -86,7 +86,10 @@ def translate(error: KafkaException, servers: str, last: KafkaError | None = Non
         return _refused(refusal, servers)
     detail = f"; {last.str()}" if last else ""
     return UnreachableError(
-        f"Kafka does not answer ({cause.name()}{detail})", where=servers, remedy=_REMEDY
+        f"Kafka does not answer ({cause.name()}{detail})",
+        where=servers,
+        remedy=_REMEDY,
+        page="kafka-silent",
     )
 
 
@@ -94,7 +97,12 @@ def of_partition(error: KafkaException, topic: str, partition: int) -> Unreachab
     """Returns the error for a partition without a leader, which cannot be asked."""
     what = f"a partition of {topic} does not answer ({error.args[0].name()})"
     remedy = "check that the brokers with its replicas run"
-    return UnreachableError(what, where=f"topic={topic} partition={partition}", remedy=remedy)
+    return UnreachableError(
+        what,
+        where=f"topic={topic} partition={partition}",
+        remedy=remedy,
+        page="partition-without-leader",
+    )
 
 
 def gone(topic: str, partition: int) -> TransientError:
@@ -126,7 +134,7 @@ def no_answer(
     if last is not None and _refuses(last):
         return _refused(last, servers)
     msg = f"Kafka did not answer within {seconds:g} s{detail}"
-    return UnreachableError(msg, where=servers, remedy=_REMEDY)
+    return UnreachableError(msg, where=servers, remedy=_REMEDY, page="kafka-silent")
 
 
 def _refuses(error: KafkaError | None) -> bool:

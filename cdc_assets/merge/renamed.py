@@ -278,6 +278,8 @@ class Renames:
 class RenamedTableError(TerminalError):
     """A table was renamed at its source, and cannot continue with the rows that it has."""
 
+    page = "renamed-table"
+
 
 def _cannot(what: str, where: str) -> RenamedTableError:
     said = f"the table is called otherwise at its source and cannot be followed: {what}"

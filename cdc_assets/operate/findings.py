@@ -20,6 +20,7 @@ from cdc_assets.operate.parts import PartAnswers
 from cdc_assets.operate.seen_states import Condition
 from cdc_assets.operate.states import stopped_words
 from cdc_assets.operate.status import TableStatus, quarantine_words
+from cdc_assets.reference import explained
 from cdc_assets.schema.silent import doubt_remedy, doubt_words
 
 TRANSIENT: Final = timedelta(minutes=10)
@@ -160,7 +161,7 @@ def of_problem(problem: CdcError, source: str = "", part: str = "") -> AlertFind
         part: its name; its address if empty.
     """
     kind, after = _kind_of(problem, is_part=bool(part))
-    words = f"{problem}; then look at: cdc-assets status"
+    words = f"{explained(problem)}; then look at: cdc-assets status"
     return AlertFinding(kind, source or ALL, part or problem.where or problem.what, words, after)
 
 

@@ -160,7 +160,9 @@ def _connect(remote: str) -> None:
     except OSError as error:
         what = f"Spark does not answer ({type(error).__name__})"
         remedy = "check that its Connect server runs, and spark.remote"
-        raise UnreachableError(what, where=f"{host}:{port}", remedy=remedy) from None
+        raise UnreachableError(
+            what, where=f"{host}:{port}", remedy=remedy, page="spark-silent"
+        ) from None
 
 
 def _read(lake: Callable[[], Lake], name: LakeName) -> None:

@@ -35,7 +35,7 @@ def require_none(services: Services, table: TableName, then: str) -> None:
     what = f"the table is being rebuilt, {wanted.words()}"
     again = f"cdc-assets rebuild {table}"
     remedy = f"swap it in ({again}) or drop what was built ({again} --abandon), then {then}"
-    raise TerminalError(what, where=f"table={table}", remedy=remedy)
+    raise TerminalError(what, where=f"table={table}", remedy=remedy, page="being-rebuilt")
 
 
 def store_directive(services: Services, table: TableName) -> None:

@@ -25,7 +25,7 @@ from cdc_assets.schema.evolution import plan_evolution
 from cdc_assets.schema.homes import home_of
 from cdc_assets.schema.promotions import fits
 from cdc_assets.schema.silent import SilentChange, doubt_words, remembered
-from cdc_assets.schema.table_changes import EvolutionPlan
+from cdc_assets.schema.table_changes import EvolutionPlan, Refused
 from cdc_assets.schema.types import Column, TableSchema, UnmappedColumn
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def _by_catalog(
     )
     seen = TableSchema(tuple(given), mine.as_sent.key)
     refused = tuple(
-        f"column {c.name} ({c.source_type}) cannot be stored exactly: {c.reason}"
+        Refused(f"column {c.name} ({c.source_type}) cannot be stored exactly: {c.reason}")
         for c in columns
         if isinstance(c, UnmappedColumn)
     )

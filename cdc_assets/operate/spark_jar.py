@@ -33,7 +33,7 @@ def find_jar(session: SparkSession, where: str) -> decode.JarMatch:
             return decode.found_by(session)
     except HungError as error:
         remedy = "check that the Spark server has executors, and room on them"
-        raise HungError(error.what, where=where, remedy=remedy) from None
+        raise error.but(where=where, remedy=remedy) from None
 
 
 def require_jar(session: SparkSession, where: str) -> None:
@@ -45,4 +45,4 @@ def require_jar(session: SparkSession, where: str) -> None:
     """
     found = find_jar(session, where)
     if found is not decode.JarMatch.SAME:
-        raise ConfigError(found.value, where=where, remedy=REMEDY)
+        raise ConfigError(found.value, where=where, remedy=REMEDY, page="decode-jar")

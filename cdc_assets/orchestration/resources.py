@@ -299,7 +299,9 @@ def require_listener(url: str) -> None:
         if _last_state(states) is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
             msg = "Spark cannot be connected to: no server listens, or it refuses the connection"
             remedy = "check that the server runs, its address, and whether it wants TLS"
-            raise UnreachableError(msg, where=f"Spark at {builder.endpoint}", remedy=remedy)
+            raise UnreachableError(
+                msg, where=f"Spark at {builder.endpoint}", remedy=remedy, page="spark-silent"
+            )
 
 
 def _last_state(
@@ -374,7 +376,7 @@ def _unreachable(shown: Mapping[str, str], error: Exception) -> UnreachableError
         return refused
     msg = f"Spark does not answer ({type(error).__name__})"
     remedy = "check that the server runs, that its address and token are right"
-    return UnreachableError(msg, where=where, remedy=remedy)
+    return UnreachableError(msg, where=where, remedy=remedy, page="spark-silent")
 
 
 def _place(shown: Mapping[str, str]) -> str:

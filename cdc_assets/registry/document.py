@@ -43,7 +43,7 @@ def from_document(text: str) -> Registry:
     document = cast("dict[str, Any]", json.loads(text))
     if document.get("version") != VERSION:
         msg = f"the registry has version {document.get('version')}, this is {VERSION}"
-        raise TerminalError(msg, remedy="upgrade cdc_assets")
+        raise TerminalError(msg, remedy="upgrade cdc_assets", page="registry-unreadable")
     others = document.get("not_tables", ())
     return Registry.of(
         (_entry_from_dict(each) for each in document["tables"]),

@@ -67,7 +67,9 @@ class RegistryFile:
                 "restore it from a copy. Discovery writes a deleted registry again, without the "
                 "notes about renamed, dropped or reset tables: rebuild such tables"
             )
-            raise TerminalError(msg, where=self.url, remedy=remedy) from error
+            raise TerminalError(
+                msg, where=self.url, remedy=remedy, page="registry-unreadable"
+            ) from error
         self._last = (content, found)
         return found
 

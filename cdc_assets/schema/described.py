@@ -131,7 +131,9 @@ class Described:
             raise TerminalError(msg, where=where, remedy="check that its changes are row events")
         if self.unmapped:
             msg = f"columns cannot be stored exactly: {describe_unmapped(self.unmapped)}"
-            raise TerminalError(msg, where=where, remedy=_remedy(self.unmapped))
+            raise TerminalError(
+                msg, where=where, remedy=_remedy(self.unmapped), page="columns-inexact"
+            )
         columns = tuple(each for each in self.columns if isinstance(each, Column))
         return TableSchema(columns, self.key, self.comment, self.origin, self.left_out)
 

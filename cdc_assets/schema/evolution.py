@@ -19,6 +19,7 @@ from cdc_assets.schema.table_changes import (
     EvolutionPlan,
     KeptType,
     LeftOutColumn,
+    Refused,
     RenamedColumn,
     Replaced,
     Widened,
@@ -34,21 +35,22 @@ class _Planning:
     policy: Policy
     by_catalog: bool
 
-    def of(self, column: Column) -> Change | str | None:
+    def of(self, column: Column) -> Change | Refused | None:
         """Returns a column's needed change, or why it is impossible; None if none is needed."""
         if column.name in self.lake.left_out:
             return None
         home = home_of(self.lake, column, self.seen.names)
         if home is not None and _is_another(home, column):
-            return (
+            return Refused(
                 f"column {column.name} was dropped and added again: it is unknown which of the two "
-                "columns the lake's values and the records' values belong to"
+                "columns the lake's values and the records' values belong to",
+                page="column-confused",
             )
         renamed = self._renamed(column)
         if renamed is not None or home is None:
             return renamed or self._added(column)
         if self.by_catalog and reads_otherwise(home, column):
-            return (
+            return Refused(
                 f"column {home.name}: {_as_sent(home)} has become {_as_sent(column)}, and nothing "
                 "tells which records are from before and which from after"
             )
@@ -61,7 +63,7 @@ class _Planning:
             return self._widened(home, column)
         return self._replaced(home, column)
 
-    def _renamed(self, column: Column) -> Change | str | None:
+    def _renamed(self, column: Column) -> Change | Refused | None:
         """Finds a column's rename by its number in the catalog, which a rename keeps."""
         number = column.identity.number
         mine = (c for c in self.lake.columns if number and c.identity.number == number)
@@ -69,7 +71,7 @@ class _Planning:
         if was is None:
             return None
         if self.policy.rename is Reaction.STRICT:
-            return f"column {was.sent_as} is called {column.name} now"
+            return Refused(f"column {was.sent_as} is called {column.name} now")
         others = [each for each in self._others(was) if each.identity.number != number]
         if any(column.name in each.identity.formerly for each in others):
             return _once_others(column)
@@ -98,9 +100,9 @@ class _Planning:
     def _others(self, column: Column) -> Iterable[Column]:
         return (each for each in self.lake.columns if each is not column)
 
-    def _added(self, column: Column) -> Change | str:
+    def _added(self, column: Column) -> Change | Refused:
         if self.policy.add is Reaction.STRICT:
-            return f"column {column.name} is new"
+            return Refused(f"column {column.name} is new")
         if self.policy.add is Reaction.IGNORE:
             return LeftOutColumn(column.name)
         number = column.identity.number
@@ -110,16 +112,18 @@ class _Planning:
         ):
             return _once_others(column)
         if doubtful := [each.sent_as for each in self._lacked if self._may_be_one(each, column)]:
-            return (
+            return Refused(
                 f"column {column.name} is new, and {', '.join(doubtful)} is lacking: whether that "
                 "is what it was called before the catalog does not tell any more (if it is not: "
-                "tables.<schema.table>.absent_columns)"
+                "tables.<schema.table>.absent_columns)",
+                page="columns-in-doubt",
             )
         stays_empty = column.existing is not None and column.existing.is_empty
         if column.existing and column.existing.text is None and not stays_empty:
-            return (
+            return Refused(
                 f"column {column.name} was added with a value for the rows that are older, "
-                "which nothing tells (tables.<schema.table>.columns: {name: {existing: …}})"
+                "which nothing tells (tables.<schema.table>.columns: {name: {existing: …}})",
+                page="older-rows-unknown",
             )
         wanted = self.policy.names.get(column.name, column.name)
         if self._is_of_shards(wanted):
@@ -149,16 +153,16 @@ class _Planning:
         new = under(name, replace(column, required=False))
         return replace(new, identity=replace(new.identity, turn=turn))
 
-    def _widened(self, home: Column, column: Column) -> Change | str:
+    def _widened(self, home: Column, column: Column) -> Change | Refused:
         match self.policy.widen:
             case Reaction.EVOLVE:
                 return Widened(_arriving_as(home, column))
             case Reaction.IGNORE if converts(column.type, home.type):
                 return KeptType(home.name, home.type, column.type)
             case _:
-                return f"column {home.name}: {home.type} has become {column.type}"
+                return Refused(f"column {home.name}: {home.type} has become {column.type}")
 
-    def _replaced(self, home: Column, column: Column) -> Change | str:
+    def _replaced(self, home: Column, column: Column) -> Change | Refused:
         """Plans another column, but never for a key: two columns would be two keys."""
         in_key = home.name in self.lake.key
         if self.policy.incompatible is Reaction.IGNORE and converts(column.type, home.type):
@@ -166,7 +170,7 @@ class _Planning:
         if self.policy.incompatible is Reaction.EVOLVE and self.policy.new_column and not in_key:
             name = _next_version(column.name, self.lake.columns)
             return Replaced(self._new(column, name), home.name)
-        return f"column {home.name}: {home.type} cannot become {column.type} without loss"
+        return Refused(f"column {home.name}: {home.type} cannot become {column.type} without loss")
 
 
 def plan_evolution(
@@ -193,14 +197,14 @@ def plan_evolution(
     """
     planning = _Planning(lake, seen, policy, by_catalog)
     changes: list[Change] = []
-    refused: list[str] = []
+    refused: list[Refused] = []
     waiting = list(reversed(seen.columns))
     while waiting:
         column = waiting.pop()
         match planning.of(column):
             case None:
                 pass
-            case str() as reason:
+            case Refused() as reason:
                 refused.append(reason)
             case change:
                 changes.append(change)
@@ -224,15 +228,16 @@ def _is_another(home: Column, column: Column) -> bool:
     return all(numbers) and numbers[0] != numbers[1]
 
 
-def _once_others(column: Column) -> str:
-    return (
+def _once_others(column: Column) -> Refused:
+    return Refused(
         f"column {column.name} has the former name of another column: records of the two cannot be "
-        "distinguished"
+        "distinguished",
+        page="column-confused",
     )
 
 
-def _called_as_shards(column: Column) -> str:
-    return (
+def _called_as_shards(column: Column) -> Refused:
+    return Refused(
         f"column {column.name} is called as the one that tells shards apart "
         "(merge_into.shard_column): exclude it, or give it another name in the lake "
         "(tables.<schema.table>.columns: {name: {rename: …}})"

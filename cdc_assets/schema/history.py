@@ -58,11 +58,13 @@ class Break:
         why: the reason, for people.
         place: where the table was recreated, so that all older rows belong to another table: number
             of the binlog's file, and position. None if unknown, or if not all of them do.
+        page: id of its entry on the page of errors; empty for the one of a recreated table.
     """
 
     at: str
     why: str
     place: tuple[int, int] | None = None
+    page: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +191,8 @@ class StatementHistory:
         # Reading resumes at the topic's present end, once the table is known to be right.
         upto = {each.coordinate.partition: each.coordinate.offset + 1 for each in told}
         why = "its topic of statements was cut back, and none of those known before is left"
-        broken = Break(f"{topic}:cut:{sorted(self.next.items())}", why)
+        at = f"{topic}:cut:{sorted(self.next.items())}"
+        broken = Break(at, why, page="statements-cut-back")
         return replace(found, next=upto, broken=broken)
 
     def with_keys_of(self, ddl: Ddl, table: Relation) -> StatementHistory:
@@ -246,7 +249,7 @@ class StatementHistory:
             return replace(found, broken=self.broken)
         if name := next((n for each in changes if (n := _taken_name(self, each))), None):
             why = f"a statement gives a column the name of another one that the lake has: {name}"
-            return found.with_break(ddl, why)
+            return found.with_break(ddl, why, page="column-confused")
         return found
 
     def taught(self, table: TableSchema) -> TableSchema:
@@ -300,7 +303,7 @@ class StatementHistory:
         offsets = {int(partition): offset for partition, offset in said.pop("next").items()}
         if broken is not None:
             place = broken["place"]
-            broken = Break(broken["at"], broken["why"], place and (place[0], place[1]))
+            broken = Break(**broken | {"place": place and (place[0], place[1])})
         names = (said.pop(name, None) for name in _NAMES)
         was, became = (Relation(**each) if each else None for each in names)
         given = {int(number): Given(**each) for number, each in said.pop("given", {}).items()}
@@ -337,10 +340,11 @@ class StatementHistory:
         return replace(self, numbers=numbers, former=former, last=columns.last, given=given)
 
     def with_break(
-        self, ddl: Ddl, why: str, place: tuple[int, int] | None = None
+        self, ddl: Ddl, why: str, place: tuple[int, int] | None = None, *, page: str = ""
     ) -> StatementHistory:
         """Records a break by a statement that no row's change reflects."""
-        return replace(self, broken=Break(self.place_of(ddl), f"{why} ({ddl.coordinate})", place))
+        broken = Break(self.place_of(ddl), f"{why} ({ddl.coordinate})", place, page)
+        return replace(self, broken=broken)
 
     def place_of(self, ddl: Ddl) -> str:
         """Returns what distinguishes a statement from all others."""
@@ -374,7 +378,8 @@ def _after(
             found = replace(found, retyped=(*history.retyped, *_retyped(change, ddl, history)))
             if (name := _swapped(change.columns)) is None:
                 return found
-            return found.with_break(ddl, f"columns have exchanged their names ({name} and others)")
+            why = f"columns have exchanged their names ({name} and others)"
+            return found.with_break(ddl, why, page="column-confused")
         case TableChangeKind.THINNED:
             why = f"{change.describe()} ({ddl.coordinate})"
             at = history.place_of(ddl)
@@ -405,7 +410,8 @@ def _after_unread(
     found = history.with_columns((), names)
     if names is not None and {*names} <= {*found.numbers}:
         return found
-    return found.with_break(ddl, "a statement cannot be read, which may have renamed columns")
+    why = "a statement cannot be read, which may have renamed columns"
+    return found.with_break(ddl, why, page="statement-unreadable")
 
 
 def _swapped(changes: Iterable[ColumnChange]) -> str | None:

@@ -65,16 +65,32 @@ Change = Added | Widened | RenamedColumn | Replaced | LeftOutColumn | KeptType
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """A change that is impossible or forbidden.
+
+    Attributes:
+        why: the reason, for people.
+        page: id of its entry on the page of errors.
+    """
+
+    why: str
+    page: str = "columns-changed"
+
+    def __str__(self) -> str:
+        return self.why
+
+
+@dataclass(frozen=True, slots=True)
 class EvolutionPlan:
     """The changes that a table needs to hold new records.
 
     Attributes:
         changes: in order.
-        refused: changes that are impossible or forbidden, in words.
+        refused: those that cannot be made.
     """
 
     changes: tuple[Change, ...] = ()
-    refused: tuple[str, ...] = ()
+    refused: tuple[Refused, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -87,7 +103,7 @@ class EvolutionPlan:
 
     def describe(self) -> str:
         """Describes the plan in one line, for plans and errors."""
-        return "; ".join([*map(_described, self.changes), *self.refused])
+        return "; ".join([*map(_described, self.changes), *map(str, self.refused)])
 
     def after(self, table: TableSchema) -> TableSchema:
         """Returns the table's columns after the changes."""

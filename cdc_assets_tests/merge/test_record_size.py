@@ -50,8 +50,10 @@ def test_records_of_megabytes_are_merged_up_to_the_bound(pipeline: Make) -> None
     made.merge(TABLE)
     assert made.by_key(TABLE) == {id_: row(id_, size) for id_, size in sizes.items()}
     made.produce(TABLE, [created(4, 26 * MEGA)])
-    with pytest.raises(RejectedRecordError, match=r"max_record_bytes\).*partition=0 offset=3"):
+    expected = r"max_record_bytes\).*partition=0 offset=3"
+    with pytest.raises(RejectedRecordError, match=expected) as stopped:
         made.merge(TABLE)
+    assert stopped.value.page == "record-too-large"
     assert set(made.by_key(TABLE)) == set(sizes)
 
 

@@ -330,5 +330,6 @@ def test_what_only_the_connector_can_read_stops_where_a_column_may_be_renamed(
     tell(made, statement(600, "ALTER TABLE t (( name", "id", "called", "more"))
     row = {"id": 1, "called": "a", "more": "b"}
     made.produce(TABLE, [with_schema(change("u", 700, row), *row)])
-    with pytest.raises(AnotherTableError, match="cannot be read"):
+    with pytest.raises(AnotherTableError, match="cannot be read") as stopped:
         made.merge(TABLE)
+    assert stopped.value.page == "statement-unreadable"

@@ -80,7 +80,7 @@ def test_a_column_of_the_lake_that_nobody_described_is_adopted_when_records_have
 def test_a_column_of_the_lake_of_a_kind_of_its_own_is_incompatible() -> None:
     lake = (*LAKE, LakeColumn("born", "struct<1: a: optional int>", False, ""))
     (change,) = plan_columns(STORED, lake, [record(ID, NAME, BORN)]).changes[:1]
-    assert "born" in change.refused[0]
+    assert "born" in change.refused[0].why
 
 
 def test_a_column_is_widened_by_what_the_table_has_and_not_by_what_was_recorded() -> None:

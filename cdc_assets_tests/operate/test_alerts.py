@@ -28,6 +28,7 @@ from cdc_assets.operate.receivers import receivers_of
 from cdc_assets.operate.retained import RetentionState
 from cdc_assets.operate.status import TableStatus
 from cdc_assets.orchestration.sensors import watch_sensor
+from cdc_assets.reference import explained
 from cdc_assets.registry import Registry
 from cdc_assets_tests.operate.statuses import (
     LATE,
@@ -208,7 +209,7 @@ def test_a_part_that_does_not_answer_is_told_with_its_remedy_and_hides_no_table(
     assert (table.kind, table.after) == (AlertKind.TABLE_FAILED, timedelta())
     assert (part.kind, part.member) == (AlertKind.PART_AWAY, "kafka:9092")
     assert part.after == timedelta(minutes=5)
-    assert "check that it runs; then look at: cdc-assets status" in part.words
+    assert part.words == f"{explained(KAFKA)}; then look at: cdc-assets status"
     assert not any(look.judges(kind, "shop", "public.orders") for kind in BY_TABLE)
     assert all(look.judges(kind, "shop", "public.gone") for kind in BY_TABLE), "it is no table now"
 

@@ -38,13 +38,16 @@ def test_only_transient_errors_are_retried_within_the_run(
 
 
 def test_a_failure_says_what_where_and_what_to_do(tmp_path: Path) -> None:
-    error = LostRangeError("lost", where="partition=0 offsets=[1,5)", remedy="re-snapshot")
+    error = LostRangeError(
+        "lost", where="partition=0 offsets=[1,5)", remedy="re-snapshot", page="lost-beginning"
+    )
     failure = failure_of(entry_of("orders", write_config(tmp_path)), error)
 
     shown = {name: value.value for name, value in failure.metadata.items()}
     assert failure.description == f"shop.public.orders: {explained(error)}"
     assert str(error) == "lost [partition=0 offsets=[1,5)] → re-snapshot"
-    assert failure.description.endswith(f"{error}; see {page('reference/errors.md#lost-range')}")
+    address = page("reference/errors.md#lost-beginning")
+    assert failure.description == f"shop.public.orders: {error}; see {address}"
     assert shown == {
         "table": "shop.public.orders",
         "topic": "shop.public.orders",

@@ -22,6 +22,7 @@ from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.unsent import UnsentAlerts
 from cdc_assets.orchestration.keys import CHECK_MATCHES, CHECK_OFFSETS
 from cdc_assets.orchestration.sensors import watch_sensor
+from cdc_assets.reference import page
 from cdc_assets.registry import Registry, RegistryFile
 from cdc_assets_tests.receiver import SECRET_PART, Receiver, changes_of, receiving
 from cdc_assets_tests.world import NOW, entry_of, write_config
@@ -106,7 +107,8 @@ def test_kafka_and_a_source_that_are_away_are_told_after_five_minutes_without_an
         ("all sources", "Spark server", "firing"),
         ("shop", "source database", "firing"),
     ]
-    assert "then look at: cdc-assets status" in receiver.received[0]["text"]
+    told = receiver.received[0]["text"]
+    assert f"{page('reference/errors.md#kafka-silent')}; then look at: cdc-assets status" in told
     assert watch.tick(60 * 24) == [], "once"
 
 

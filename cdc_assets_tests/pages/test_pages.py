@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
@@ -101,10 +100,3 @@ def test_the_commands_of_all_pages_are_parsed() -> None:
             raise AssertionError(f"{page}: {line}: {error.format_message()}") from None
         count += 1
     assert count > 100
-
-
-@pytest.mark.unit
-def test_each_entry_of_the_page_of_errors_has_an_anchor() -> None:
-    text = Path(FOLDER / "errors.md").read_text()
-    anchors = re.findall(r'<a id="([^"]+)">', text)
-    assert len(anchors) == len(set(anchors))

@@ -231,7 +231,8 @@ def test_a_column_that_is_renamed_back_has_its_name_again() -> None:
 )
 def test_a_name_that_another_column_had_before_is_refused(record: TableSchema) -> None:
     there = evolved(PEOPLE, plan_evolution(PEOPLE, CHANGED["rename"], EVOLVE).changes)
-    assert len(plan_evolution(there, record, EVOLVE).refused) == 1
+    (refused,) = plan_evolution(there, record, EVOLVE).refused
+    assert refused.page == "column-confused"
 
 
 def test_a_column_called_as_one_that_is_dropped_was_is_refused() -> None:
@@ -251,7 +252,9 @@ def test_a_number_that_an_other_column_of_the_record_has_in_the_lake_is_refused(
 )
 def test_a_new_column_that_may_be_the_one_that_is_lacking_is_refused(lake, number) -> None:
     record = numbered(ID, TEXT, ("years", Primitive.INT, number))
-    assert "whether that is what it was called" in plan_evolution(lake, record, EVOLVE).refused[0]
+    (refused,) = plan_evolution(lake, record, EVOLVE).refused
+    assert "whether that is what it was called" in refused.why
+    assert refused.page == "columns-in-doubt"
     gone = lake.with_absent(["age"])
     assert plan_evolution(gone, record, EVOLVE).describe() == "add years int"
     without = numbered(*((n, t, 0) for n, t, _ in (ID, AGE, TEXT)))
@@ -299,7 +302,9 @@ def test_a_column_whose_older_rows_have_a_value_that_nothing_tells_is_refused() 
     plan = plan_evolution(PEOPLE, record, EVOLVE)
     assert evolved(PEOPLE, plan.changes).column("born").existing == Existing("2020-01-01")
     record = replace(PEOPLE, columns=(*PEOPLE.columns, untold))
-    assert "existing: …" in plan_evolution(PEOPLE, record, EVOLVE).refused[0]
+    (refused,) = plan_evolution(PEOPLE, record, EVOLVE).refused
+    assert "existing: …" in refused.why
+    assert refused.page == "older-rows-unknown"
     assert plan_evolution(PEOPLE, record, IGNORE).describe() == "leave out born"
 
 
@@ -320,14 +325,14 @@ def test_a_column_called_as_the_one_of_the_shards_is_refused(name: str, type_: P
     lake = numbered(ID).with_shard("shard")
     plan = evolution(lake, numbered(ID, (name, type_, 2)))
     assert not plan.changes
-    assert f"column {name} is called as the one that tells shards apart" in plan.refused[0]
+    assert f"column {name} is called as the one that tells shards apart" in plan.refused[0].why
 
 
 def test_a_column_that_becomes_called_as_the_one_of_the_shards_is_refused() -> None:
     lake = numbered(ID, AGE).with_shard("shard")
     plan = evolution(lake, numbered(ID, ("shard", Primitive.INT, 2)))
     assert not plan.changes
-    assert "column shard is called as the one that tells shards apart" in plan.refused[0]
+    assert "column shard is called as the one that tells shards apart" in plan.refused[0].why
 
 
 def test_it_may_have_another_name_in_the_lake() -> None:
@@ -361,8 +366,8 @@ def test_an_enumeration_that_has_more_labels_is_described_by_all_of_them() -> No
     after = evolved(TableSchema((few,)), by_catalog(few, more).changes)
     assert after.columns == (more,)
     assert by_catalog(more, more).is_empty
-    assert "nothing tells which records" in by_catalog(few, other).refused[0]
-    assert "nothing tells which records" in by_catalog(more, few).refused[0]
+    assert "nothing tells which records" in by_catalog(few, other).refused[0].why
+    assert "nothing tells which records" in by_catalog(more, few).refused[0].why
 
 
 @pytest.mark.parametrize(

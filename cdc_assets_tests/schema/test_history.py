@@ -114,6 +114,7 @@ def test_statements_that_no_change_tells_of_are_breaks(
     assert why in found.why
     assert found.place == place
     assert found.at == f"t:0:{len(statements) - 1}"
+    assert found.page == ("column-confused" if "exchanged" in why else "")
 
 
 @pytest.mark.unit
@@ -133,6 +134,7 @@ def test_what_may_be_a_rename_gets_no_number() -> None:
     assert found.numbers == {"id": 1, "age": 3}
     assert found.broken is not None
     assert "cannot be read" in found.broken.why
+    assert found.broken.page == "statement-unreadable"
     again = event("", "id", "other", "age", is_of_snapshot=True)
     assert told(MADE, again).numbers == {"id": 1, "age": 3}
     assert told(MADE, again).broken is None
@@ -168,6 +170,7 @@ def test_a_topic_that_was_cut_back_goes_on_after_the_newest_known_statement() ->
     assert lost.next == {0: 1}
     assert lost.broken is not None
     assert "cut back" in lost.broken.why
+    assert lost.broken.page == "statements-cut-back"
     assert known.found_in("t", [MADE, MOVED[2]]).broken == lost.broken, "until it is accepted"
     # A topic made anew is read whole, as nothing of it is known.
     anew = known.found_in("u", [MADE])
@@ -183,7 +186,7 @@ def test_a_history_is_read_as_it_was_written() -> None:
     full = StatementHistory(
         "t", {0: 7, 2: 1}, {"a": 1}, {"b": 2}, 2, is_there=False, broken=Break("x", "y")
     )
-    placed = StatementHistory("t", broken=Break("x", "y", (3, 9)))
+    placed = StatementHistory("t", broken=Break("x", "y", (3, 9), page="statement-unreadable"))
     given = StatementHistory(
         "t", numbers={"a": 1}, last=1, given={1: Given("5"), 2: Given(is_implied=True)}
     )
@@ -191,7 +194,7 @@ def test_a_history_is_read_as_it_was_written() -> None:
     for each in (StatementHistory(), full, placed, given, seen):
         assert StatementHistory.from_json(each.to_json()) == each
     older = json.loads(full.to_json())
-    del older["given"], older["seen"], older["ends"]
+    del older["given"], older["seen"], older["ends"], older["broken"]["page"]
     assert StatementHistory.from_json(json.dumps(older)) == replace(full, seen=None)
 
 

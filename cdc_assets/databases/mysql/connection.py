@@ -251,7 +251,7 @@ def translated(error: pymysql.Error, address: str) -> CdcError:
         return UnreachableError(msg, where=where, remedy=remedy)
     msg = f"the database refused (error {number})"
     remedy = "check the user, its rights and the database's name"
-    return TerminalError(msg, where=where, remedy=remedy)
+    return TerminalError(msg, where=where, remedy=remedy, page="database-refused")
 
 
 def without_cryptography(address: str) -> TerminalError:

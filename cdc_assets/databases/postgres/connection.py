@@ -146,7 +146,7 @@ def translated(error: psycopg.Error, address: str) -> CdcError:
     if (not state and _GONE in text) or (state and not state.startswith(_PASSING)):
         msg = f"the database refused ({f'SQLSTATE {state}' if state else _GONE})"
         remedy = "check the user, its rights and the database's name"
-        return TerminalError(msg, where=where, remedy=remedy)
+        return TerminalError(msg, where=where, remedy=remedy, page="database-refused")
     silent = f" ({error})" if isinstance(error, SilenceError) else ""
     msg = f"the database does not answer{silent}"
     remedy = "check that it runs and accepts connections at this address"

@@ -88,7 +88,9 @@ class BinlogOrder(Order):
         except RestartSeenLateError as error:
             what = "the binlog was reset before changes that are merged already"
             remedy = "it is unknown which of these changes the table has: cdc-assets rebuild"
-            raise TerminalError(what, where=str(error), remedy=remedy) from error
+            raise TerminalError(
+                what, where=str(error), remedy=remedy, page="binlog-reset"
+            ) from error
         return Scanned(found.to_json(), repeats)
 
     def _place(self, placed: Placed, state: OrderState, is_whole: Expression) -> list[Expression]:

@@ -134,7 +134,9 @@ def require_told(
     if found is not None:
         what = "two changes have one number in one transaction: a redelivery renumbered it"
         remedy = "it is unknown which of the two is new: cdc-assets rebuild"
-        raise RejectedRecordError(what, where=_at(plan, found), remedy=remedy)
+        raise RejectedRecordError(
+            what, where=_at(plan, found), remedy=remedy, page="renumbered-transaction"
+        )
 
 
 def _event(plan: BatchPlan) -> Expression:

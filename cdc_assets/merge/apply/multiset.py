@@ -53,6 +53,8 @@ class MissingRowError(RejectedRecordError):
     Its create may be in another partition, after the batch's end there: a longer batch has it.
     """
 
+    page = "keyless-missing-row"
+
 
 @dataclass(frozen=True, slots=True)
 class CountedEvents:
@@ -249,7 +251,9 @@ class CountedTable:
             "without a key, rows delivered twice cannot be distinguished from rows copied twice"
         )
         remedy = "set the connector's provide.transaction.metadata=true, or give the table a key"
-        raise RejectedRecordError(what, where=self._at(found["first"]), remedy=remedy)
+        raise RejectedRecordError(
+            what, where=self._at(found["first"]), remedy=remedy, page="keyless-repeat"
+        )
 
     def _require_same(self, both: DataFrame) -> None:
         """Fails if an event has two contents: connectors may renumber a resumed transaction."""
@@ -259,7 +263,9 @@ class CountedTable:
         if found["first"] is not None:
             what = "two events have one number in one transaction: a redelivery renumbered it"
             remedy = "it is unknown which of the two counts twice: cdc-assets rebuild"
-            raise RejectedRecordError(what, where=self._at(found["first"]), remedy=remedy)
+            raise RejectedRecordError(
+                what, where=self._at(found["first"]), remedy=remedy, page="renumbered-transaction"
+            )
 
     def _missing(
         self, surplus: DataFrame, found: DataFrame, counted: DataFrame, count: int

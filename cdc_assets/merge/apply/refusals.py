@@ -14,6 +14,7 @@ from cdc_assets.changes.missing import MOST, Missing
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.config.batch import QuarantineConfig
 from cdc_assets.errors import RejectedRecordError
+from cdc_assets.formats.oversized import is_refusal
 from cdc_assets.merge.fold.changeset import of_rows_that_stay
 from cdc_assets.merge.fold.context import Pass
 from cdc_assets.merge.plan.plan import BatchPlan
@@ -68,11 +69,13 @@ class Stopping:
         first = F.min(F.struct("partition", "offset", "reason")).alias("first")
         with steps.step("look at rejections"):
             found = refused.agg(F.count(F.lit(1)).alias("n"), first).collect()[0]
-        at = Coordinate(self._plan.entry.topic, found["first"][0], found["first"][1])
-        what = f"{found['n']} record(s) cannot be merged; the first: {found['first'][2]}"
+        partition, offset, reason = found["first"]
+        at = Coordinate(self._plan.entry.topic, partition, offset)
+        what = f"{found['n']} record(s) cannot be merged; the first: {reason}"
         where = f"table={self._plan.entry.table} {at}"
         remedy = f"correct the source or the configuration{self._beside}"
-        raise RejectedRecordError(what, where=where, remedy=remedy)
+        page = "record-too-large" if is_refusal(reason) else ""
+        raise RejectedRecordError(what, where=where, remedy=remedy, page=page)
 
     def missing(self, plan: BatchPlan) -> Missing | None:
         """Returns the records missing from the table: none of this batch's."""
@@ -134,7 +137,7 @@ class KeptApart:
             return count
         what = f"{self.quarantined} record(s) are in quarantine, more than {most}"
         remedy = "look at them (cdc-assets quarantine list), or raise quarantine.max_records"
-        raise RejectedRecordError(what, where=plan.where, remedy=remedy)
+        raise RejectedRecordError(what, where=plan.where, remedy=remedy, page="quarantine-full")
 
     def missing(self, plan: BatchPlan) -> Missing | None:
         """Returns the records missing from the table, with this batch's quarantined ones."""

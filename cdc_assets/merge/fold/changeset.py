@@ -173,7 +173,7 @@ class ChangeSet:
             remedy = "nothing tells what it precedes: cdc-assets rebuild --from-snapshot"
             raise TerminalError(
                 what, where=f"table={self._plan.entry.table} {truncates[0].coordinate}",
-                remedy=remedy,
+                remedy=remedy, page="truncate-in-partitions",
             )  # fmt: skip
         return truncates
 

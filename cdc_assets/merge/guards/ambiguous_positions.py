@@ -80,7 +80,7 @@ def require_places_of_their_own(changes: DataFrame, plan: BatchPlan) -> None:
         "(binlog_transaction_compression): it is unknown which are newer"
     )
     where = f"table={plan.entry.table} {Coordinate(plan.entry.topic, *first)}"
-    raise TerminalError(what, where=where, remedy=_REMEDY)
+    raise TerminalError(what, where=where, remedy=_REMEDY, page="shared-position")
 
 
 def _merged(plan: BatchPlan) -> dict[int, str]:

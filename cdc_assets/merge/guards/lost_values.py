@@ -245,7 +245,7 @@ def _would_be_lost(plan: BatchPlan, name: str, at: Coordinate, *, is_known: bool
         remedy = "let the connector send it again (column.exclude.list, transformations), or "
     else:
         remedy = "configure database:, which tells whether it was dropped or is not published, or "
-    return TerminalError(what, where=where, remedy=remedy + ACCEPT)
+    return TerminalError(what, where=where, remedy=remedy + ACCEPT, page="columns-missing")
 
 
 def _is_not_whole(plan: BatchPlan, name: str, at: Coordinate) -> TerminalError:
@@ -254,4 +254,6 @@ def _is_not_whole(plan: BatchPlan, name: str, at: Coordinate) -> TerminalError:
         "let the producer send whole rows (transformations, large messages that are cut); if the "
         f"source has dropped the column, {ACCEPT}"
     )
-    return TerminalError(what, where=f"table={plan.entry.table} {at}", remedy=remedy)
+    return TerminalError(
+        what, where=f"table={plan.entry.table} {at}", remedy=remedy, page="columns-missing"
+    )

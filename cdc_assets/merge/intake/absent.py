@@ -81,4 +81,4 @@ def _not_published(plan: BatchPlan, columns: dict[str, str]) -> TerminalError:
         "PUBLICATION … SET (publish_generated_columns = stored), or the column list); or "
         f"{ACCEPT}"
     )
-    return TerminalError(what, where=plan.where, remedy=remedy)
+    return TerminalError(what, where=plan.where, remedy=remedy, page="columns-missing")

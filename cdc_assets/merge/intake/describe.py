@@ -487,4 +487,4 @@ def _no_events(records: Sequence[RawRecord], entry: TableEntry, fmt: Format) -> 
     what = f"none of the topic's first {len(records)} records is a change event of {fmt.name}"
     where = f"table={entry.table} {records[0].coordinate}"
     remedy = "exclude the topic (topics.exclude), or check the source's format and its producer's"
-    return RejectedRecordError(what, where=where, remedy=remedy)
+    return RejectedRecordError(what, where=where, remedy=remedy, page="not-change-events")

@@ -179,7 +179,7 @@ class LakeTables:
             return
         what = "the table has no key, and versions are those of a key's row: no mode: history"
         remedy = f"name a key (tables.{self._entry.table.qualified}.primary_key), or take changelog"
-        raise TerminalError(what, where=self._where, remedy=remedy)
+        raise TerminalError(what, where=self._where, remedy=remedy, page="history-without-key")
 
     def columns(
         self,
@@ -207,8 +207,9 @@ class LakeTables:
         plan = plan_columns(stored, columns, named, self._policy, gone, by_catalog=by_catalog)
         for change in plan.changes:
             if change.refused:
-                what = f"the source's columns have changed: {'; '.join(change.refused)}"
-                raise TerminalError(what, where=self._where, remedy=_WAYS_OUT)
+                what = f"the source's columns have changed: {'; '.join(map(str, change.refused))}"
+                page = change.refused[0].page
+                raise TerminalError(what, where=self._where, remedy=_WAYS_OUT, page=page)
         if plan.changes:
             self._types.require_usable(self._entry, plan.schema)
         if self._rows is not None:
@@ -280,7 +281,7 @@ class LakeTables:
         if marked != table and dropped and self._policy.drop is Reaction.STRICT:
             what = f"the source's columns have changed: {', '.join(dropped)} dropped"
             remedy = "set schema_changes: evolve to leave them empty in the rows that change"
-            raise TerminalError(what, where=self._where, remedy=remedy)
+            raise TerminalError(what, where=self._where, remedy=remedy, page="columns-changed")
         if self._policy.drops_columns and self._policy.drop is Reaction.EVOLVE:
             self._require_unbound(table, [n for n in dropped if n not in table.key], state)
             kept = (c for c in marked.columns if c.name not in dropped or c.name in table.key)
@@ -378,17 +379,17 @@ class LakeTables:
         if said[_DELETES] != self._deletes:
             what = f"the table was made with deletes: {said[_DELETES]}, which cannot be changed"
             remedy = f"configure deletes: {said[_DELETES]}, or: cdc-assets rebuild"
-            raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
+            raise TerminalError(what, where=self._where, remedy=remedy, page="fixed-at-creation")
         mode = said.get(MODE) or Mode.MIRROR.value
         if mode != self._mode.value:
             what = f"the table was made with mode: {mode}, which cannot be changed"
             way = "reset" if mode == Mode.HISTORY else "rebuild"
             remedy = f"configure mode: {mode}, or: cdc-assets {way}"
-            raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
+            raise TerminalError(what, where=self._where, remedy=remedy, page="fixed-at-creation")
         if not columns.key and said.get(WHERE, "") != self._chosen_by:
             what = "the table has no key, and was made with another condition on rows (where)"
             remedy = "configure where as before, or: cdc-assets rebuild"
-            raise TerminalError(what, where=f"table={self._entry.table}", remedy=remedy)
+            raise TerminalError(what, where=self._where, remedy=remedy, page="fixed-at-creation")
         stored = self._withholding(columns)
         wanted = self._entry.shard.column if self._entry.shard else None
         if stored.shard_column != wanted:
@@ -426,7 +427,7 @@ class LakeTables:
         pairs = zip(stored.columns, marked.columns, strict=True)
         if other := sorted(was.sent_as for was, now in pairs if was != now):
             what = f"the table was made with another salt, or none, of: {', '.join(other)}"
-            raise TerminalError(what, where=self._where, remedy=remedy)
+            raise TerminalError(what, where=self._where, remedy=remedy, page="salt-changed")
         more = tuple(name for name in self._excluded if name not in stored.left_out)
         return replace(stored, left_out=(*stored.left_out, *more))
 

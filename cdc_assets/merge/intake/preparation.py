@@ -127,7 +127,7 @@ class PastColumns:
                 "renamed, name it too, and rebuild the table once its records are merged "
                 "(cdc-assets rebuild --from-source, or --from-snapshot)"
             )
-            raise TerminalError(what, where=self.plan.where, remedy=remedy)
+            raise TerminalError(what, where=self.plan.where, remedy=remedy, page="columns-in-doubt")
 
     def _strange(self, facts: Mapping[str, ColumnFacts]) -> list[str]:
         """Returns the columns whose values older records may have under another name.
@@ -313,7 +313,9 @@ class Preparation:
                     "exclude or mask the new one too (tables.<schema.table>.columns), or take out "
                     "what was dropped"
                 )
-                raise TerminalError(what, where=f"table={plan.entry.table}", remedy=remedy)
+                raise TerminalError(
+                    what, where=f"table={plan.entry.table}", remedy=remedy, page="withheld-renamed"
+                )
 
     def has_schemas(self, plan: BatchPlan) -> bool:
         """Whether each record carries its own schema."""
@@ -411,7 +413,7 @@ class Preparation:
             what = f"the source has a column {found.name!r} that the table has not"
             where = f"table={entry.table} {found.coordinate}"
             remedy = "give its type under tables.<schema.table>.columns, or configure database:"
-            raise TerminalError(what, where=where, remedy=remedy)
+            raise TerminalError(what, where=where, remedy=remedy, page="column-type-unknown")
         return column
 
     def writers(self, plan: BatchPlan, raw: DataFrame) -> dict[int, Writer]:

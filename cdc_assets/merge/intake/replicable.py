@@ -124,7 +124,7 @@ def require_countable(source: SourceConfig, entry: TableEntry, layout: Layout) -
     remedy = "name key columns under tables.<schema.table>.primary_key"
     if not order_of(layout.scheme).tells_repeats:
         what = "the table has no primary key, and its events have no position that shows repeats"
-        raise TerminalError(what, where=where, remedy=remedy)
+        raise TerminalError(what, where=where, remedy=remedy, page="keyless-positions")
     if source.overrides(entry.table).deletes == "soft":
         what = "deletes: soft needs a key, which the table and its records have not"
         raise TerminalError(what, where=where, remedy=remedy)

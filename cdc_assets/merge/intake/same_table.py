@@ -40,6 +40,8 @@ _REBUILD: Final = "cdc-assets rebuild --from-snapshot, then a new snapshot of th
 class AnotherTableError(TerminalError):
     """The source's table is not the one from which the lake's rows came."""
 
+    page = "recreated-table"
+
 
 def break_of(plan: BatchPlan, asked: SourceAnswers) -> Break | None:
     """Returns the table's break since the last look; None without a break.
@@ -125,4 +127,5 @@ def _another(plan: BatchPlan, found: Break, *, may_truncate: bool) -> AnotherTab
     ways = [_KEEP, f"else: {_REBUILD}"]
     if may_truncate:
         ways.insert(1, "if older rows are gone with the old table: recreated_table: truncate")
-    return AnotherTableError(found.why, where=f"table={plan.entry.table}", remedy="; ".join(ways))
+    where, remedy = f"table={plan.entry.table}", "; ".join(ways)
+    return AnotherTableError(found.why, where=where, remedy=remedy, page=found.page)

@@ -32,6 +32,7 @@ from cdc_assets.schema.table_changes import (
     Change,
     EvolutionPlan,
     LeftOutColumn,
+    Refused,
     RenamedColumn,
     Replaced,
     evolved,
@@ -157,7 +158,9 @@ def _foreign(
     known = frozenset(stored.names)
     return EvolutionPlan(
         refused=tuple(
-            f"column {name}: the lake has one of another kind that was not made by cdc_assets"
+            Refused(
+                f"column {name}: the lake has one of another kind that was not made by cdc_assets"
+            )
             for name, type_ in actual.items()
             if type_ is None and name in arriving and name not in known
         )

@@ -26,6 +26,8 @@ REMEDY: Final = (
 class MovedKeysError(TerminalError):
     """Changes are ordered by offsets that cannot be compared; names the place."""
 
+    page = "added-partitions"
+
 
 def begun_with(published: Published) -> int:
     """Returns how many partitions a table's topic had when the table was begun."""

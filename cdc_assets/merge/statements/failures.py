@@ -210,7 +210,7 @@ def _translate(error: Exception, step: str, where: str) -> CdcError:
         return _lost(step, where)
     what = f"Spark failed at: {step} ({_cause(error)})"
     remedy = "nothing was published; the Spark server's log has the details"
-    return TransientError(what, where=where, remedy=remedy)
+    return TransientError(what, where=where, remedy=remedy, page="spark-failed")
 
 
 def _lost(step: str, where: str) -> UnreachableError:

@@ -122,7 +122,7 @@ class Quarantine:
             what = f"{total} bytes of records would be in quarantine, more than {most_bytes}"
             remedy = "look why records are rejected, or raise quarantine.max_bytes"
             where = f"table={origin.entry.table} topic={origin.entry.topic}"
-            raise RejectedRecordError(what, where=where, remedy=remedy)
+            raise RejectedRecordError(what, where=where, remedy=remedy, page="quarantine-full")
         with effect("spark: append to quarantine"):
             new.writeTo(self._table).append()
 

@@ -63,7 +63,7 @@ def require_assessed(services: Services, entry: TableEntry) -> tuple[str, ...]:
         f"table={entry.table} topic={entry.topic}",
         f"assessed before its first batch: {what}",
     )
-    raise TerminalError(msg, where=where, remedy=f"{remedy} ({accept})")
+    raise TerminalError(msg, where=where, remedy=f"{remedy} ({accept})", page="assessed")
 
 
 def _findings(services: Services, entry: TableEntry, unsearched: list[str]) -> Iterator[Finding]:

@@ -101,7 +101,7 @@ class FirstRead:
             yield from self._rebuild.fill(standing)
         except (LostRangeError, LogReplacedError) as error:
             remedy = f"lengthen the topic's retention, and {self._tables.begin_again}"
-            raise type(error)(error.what, where=error.where, remedy=remedy) from None
+            raise error.but(remedy=remedy) from None
 
     # ── requirements ─────────────────────────────────────────────────────────────────────
 

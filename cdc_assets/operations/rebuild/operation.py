@@ -377,7 +377,7 @@ class _RebuildSteps:
                 raise
             again = f"cdc-assets rebuild {self._table} --abandon, then --from-source once more"
             remedy = f"lengthen the topic's retention, then {again}"
-            raise LostRangeError(error.what, where=error.where, remedy=remedy) from None
+            raise error.but(remedy=remedy) from None
         return batches
 
     def _is_whole(self, standing: RebuildStanding, begin: OffsetVector) -> bool:

@@ -99,6 +99,7 @@ def down(home: Path | None, *, force: bool) -> None:
             msg,
             where=f"home={chosen.layout.home}",
             remedy="name its configuration with `cdc-assets --config`, or use --force",
+            page="not-stopped",
         )
     click.echo("stopped")
 

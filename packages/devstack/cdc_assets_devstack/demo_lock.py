@@ -32,6 +32,7 @@ def only_demo(layout: StackLayout, url: str) -> Iterator[None]:
                 where=f"home={layout.home}",
                 remedy="use that one, or end it with Ctrl-C in its terminal; a second demo needs a "
                 "configuration with another `home` and other `stack.ports`",
+                page="demo-running",
             ) from None
         file.truncate(0)
         since = datetime.now(UTC).astimezone().isoformat(" ", "seconds")

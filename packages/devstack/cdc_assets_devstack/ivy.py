@@ -83,6 +83,7 @@ def _failure(part: str, printed: list[str]) -> TransientError:
         where=f"repository={os.environ.get(REPOSITORY_VARIABLE, 'Maven Central')}",
         remedy="check the network, then run `cdc-assets stack install` again (what was "
         f"downloaded is kept); a mirror can be named in {REPOSITORY_VARIABLE}{shown}",
+        page="pieces-missing",
     )
 
 

@@ -106,7 +106,9 @@ def require_installed(layout: StackLayout, part: str) -> None:
     if part in (*PARTS, *OPTIONAL_PARTS) and not is_installed(layout, part):
         msg = f"the JVM pieces of {part} are not installed, or not those of its manifest"
         command = f"cdc-assets stack install{f' {part}' if part in OPTIONAL_PARTS else ''}"
-        raise TerminalError(msg, where=str(layout.jars_of(part)), remedy=f"run `{command}`")
+        raise TerminalError(
+            msg, where=str(layout.jars_of(part)), remedy=f"run `{command}`", page="pieces-missing"
+        )
 
 
 def record_checksums(layout: StackLayout) -> None:

@@ -95,6 +95,7 @@ class Kafka(Part):
                 msg,
                 where=str(data),
                 remedy=f"restore it, or start again without any data: {self.layout.without_data}",
+                page="local-data-damaged",
             )
 
     def _format(self, data: Path) -> None:

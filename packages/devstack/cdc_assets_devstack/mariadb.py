@@ -160,6 +160,7 @@ class MariaDB(Part):
             where=f"user=root file={self.layout.secret(self.name)}",
             remedy="put the user's password into that file, or start again without any data: "
             f"{self.layout.without_data}",
+            page="local-data-damaged",
         )
 
     def _require_no_data(self) -> None:
@@ -170,6 +171,7 @@ class MariaDB(Part):
                 msg,
                 where=str(self.data),
                 remedy=f"restore it, or start again without any data: {self.layout.without_data}",
+                page="local-data-damaged",
             )
 
     def _install_db(self) -> None:

@@ -64,9 +64,13 @@ class StartInterruptedError(TransientError):
 class PartOfOthersError(TerminalError):
     """A part runs for another configuration: the message names it, and says what to do."""
 
+    page = "other-settings"
+
 
 class PartInUseError(TransientError):
     """A part runs with older settings, and a client is connected to it."""
+
+    page = "settings-in-use"
 
 
 class Part(ABC):

@@ -59,6 +59,7 @@ def require_free(part: str, port: int) -> None:
         msg,
         where=f"{HOST}:{port}",
         remedy=f"stop that program, or choose another port: {_choice(part)}",
+        page="port-taken",
     )
 
 

@@ -114,6 +114,7 @@ class Postgres(Part):
             where=f"user=postgres file={self.layout.secret('postgres')}",
             remedy="put the user's password into that file, or start again without any data: "
             f"{self.layout.without_data}",
+            page="local-data-damaged",
         )
 
     def _forget_a_dead_server(self) -> None:
@@ -138,6 +139,7 @@ class Postgres(Part):
                 msg,
                 where=str(self.data),
                 remedy=f"restore it, or start again without any data: {self.layout.without_data}",
+                page="local-data-damaged",
             )
 
     def _initdb(self) -> None:

@@ -45,6 +45,8 @@ Decode = Callable[[Epochs], AbstractContextManager[DataFrame]]
 class RestartError(TerminalError):
     """The source's positions went back, and no operator has accepted the restart."""
 
+    page = "source-restarted"
+
     def __init__(self, plan: BatchPlan, restart: Restart) -> None:
         self.restart = restart
         what = (

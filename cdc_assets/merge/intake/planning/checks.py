@@ -138,10 +138,10 @@ def _without_offsets(entry: TableEntry, state: TableState) -> TerminalError:
             "have one of our publishes"
         )
         remedy = f"rebuild it, while readers keep its rows: cdc-assets rebuild {entry.table}"
-        return TerminalError(what, where=where, remedy=remedy)
+        return TerminalError(what, where=where, remedy=remedy, page="lost-offsets")
     what = "the lake table exists but was not made by cdc_assets, or for other source tables"
     remedy = (
         f"take it over (cdc-assets adopt {entry.table} --existing {entry.target}), drop it, or "
         "give this table another target in the configuration"
     )
-    return TerminalError(what, where=where, remedy=remedy)
+    return TerminalError(what, where=where, remedy=remedy, page="foreign-table")

@@ -61,7 +61,7 @@ def require_whole(entry: TableEntry, marks: Watermarks, own: OffsetVector) -> No
         what = f"the log no longer holds its beginning: {' '.join(gone)} was never merged"
         where = f"table={entry.table} topic={entry.topic}"
         remedy = "if the remaining log has a snapshot of the whole table, set lost_start: accept"
-        raise LostRangeError(what, where=where, remedy=remedy)
+        raise LostRangeError(what, where=where, remedy=remedy, page="lost-beginning")
 
 
 def require_kept(entry: TableEntry, start: OffsetVector, marks: Watermarks, anew: str) -> None:

@@ -344,4 +344,4 @@ def end_by_time(
         "in the registry's file, give the table's `dropped` the `topic_id` of the topic as it is, "
         "or take its `end` out if the topic was recreated since"
     )
-    raise TerminalError(what, where=where, remedy=remedy)
+    raise TerminalError(what, where=where, remedy=remedy, page="dropped-end-unknown")

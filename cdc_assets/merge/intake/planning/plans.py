@@ -176,7 +176,9 @@ class Replays:
                 f"the log may no longer hold the start of hour {window}: {' '.join(lost)} is gone"
             )
             where = f"table={entry.table} topic={entry.topic}"
-            raise LostRangeError(what, where=where, remedy="replay later hours, or re-snapshot")
+            raise LostRangeError(
+                what, where=where, remedy="replay later hours, or re-snapshot", page="lost-hour"
+            )
         return merged_part(published, offsets.ranges)
 
     def _published(self, entry: TableEntry) -> Published:
@@ -194,7 +196,7 @@ class Replays:
         if is_mirror and not self.configured.tables(entry).plan(state).first.schema.key:
             what = "a table without a key is not replayed: its rows are counted, not replaced"
             remedy = f"rebuild it: cdc-assets rebuild {entry.table}"
-            raise TerminalError(what, where=where, remedy=remedy)
+            raise TerminalError(what, where=where, remedy=remedy, page="keyless-replay")
         return state.published
 
 
