@@ -16,9 +16,8 @@ FAILED = 1
 def assess(*, as_json: bool, **values: object) -> None:
     """Say whether sources, tables and columns can be replicated exactly: YES, PARTIAL, NO.
 
-    Names each problem, its impact and what to do. Looks at the database, the connector, the topics,
-    the catalog, the warehouse and Spark, and leaves nothing behind. Exits with 1 if the answer for
-    a source or table is NO.
+    Names each problem, its impact and what to do. Looks at database, connector, topics, catalog,
+    warehouse and Spark, and leaves nothing behind. Exits with 1 at a NO.
     """
     from cdc_assets.config import load_config
     from cdc_assets.operate.assess.render import render

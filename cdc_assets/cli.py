@@ -200,8 +200,8 @@ def status(*, as_json: bool) -> None:
 def replicate(source: str | None, table: str | None, *, until_caught_up: bool) -> None:
     """Merge due tables, with the same assets as Dagster's daemon, without the daemon.
 
-    Runs appear in the Dagster instance of $DAGSTER_HOME, if that is set. A table that failed
-    before is retried immediately.
+    Runs appear in the Dagster instance of $DAGSTER_HOME, if set. Failed tables are retried
+    immediately.
     """
     from cdc_assets.orchestration.replicate_command import Selection, run_replicate
 
@@ -239,9 +239,8 @@ def schema() -> None:
 def diff(table: str) -> None:
     """Print how the next records would change TABLE's columns, and change nothing.
 
-    TABLE is [source.][schema.]table. Its columns are compared with those that the source's database
-    has now, or the last records, if no database: is configured. Exits with 1 if the table would
-    stop.
+    TABLE is [source.][schema.]table. Compares the lake's columns with the database's, or without
+    database: with the last records'. Exits with 1 if the table would stop.
     """
     from cdc_assets.operate.schema_drift import schema_diff
 
@@ -260,7 +259,13 @@ def quarantine() -> None:
 @quarantine.command("list")
 @click.option("--source", help="Only records of this source.")
 @click.option("--table", help="Only records of this table: [source.][schema.]table.")
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Maximum number of records.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def list_(source: str | None, table: str | None, limit: int, *, as_json: bool) -> None:
     """List each record's offset and why it could not be merged. Never prints a record's content."""
@@ -316,8 +321,8 @@ def config_check() -> None:
 def config_env() -> None:
     """Print the file's environment variables as a component's defs.yaml declares them.
 
-    Add the lines to defs.yaml: then `dg list env` lists the variables, and
-    `dg check yaml --validate-requirements` finds those that defs.yaml names and does not declare.
+    Paste the lines into defs.yaml: then `dg list env` lists the variables, and `dg check yaml
+    --validate-requirements` finds undeclared ones.
     """
     from cdc_assets.config.load import config_file, requirements_of
 

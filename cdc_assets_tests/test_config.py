@@ -848,6 +848,6 @@ def test_the_schema_of_the_configuration_accepts_what_is_shown_and_describes_fie
         assert not [*Draft202012Validator(schema).iter_errors(document)], document
     shown = schema["$defs"]["ResnapshotConfig"]["properties"]
     about = shown["parallel"]["description"]
-    assert about.startswith("number of statements that read at once; with")
+    assert about.startswith("number of statements that read at once.")
     done = run_command(CHECKOUT, "config", "check")
     assert done.stdout == f"{CHECKOUT / 'replication.yaml'}: correct; sources: shop\n"

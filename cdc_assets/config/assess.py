@@ -46,9 +46,8 @@ class AssessConfig(Strict):
     """Settings for the sensor `assess`, which looks at all parts, and for the command.
 
     Attributes:
-        every_minutes: minutes between two looks of the sensor. Each part is asked once for all
-            tables.
-        rows: maximum number of a table's rows that are searched for values that cannot arrive.
+        every_minutes: minutes between two looks of the sensor.
+        rows: maximum number of a table's rows searched for values that cannot arrive.
     """
 
     every_minutes: float = Field(default=15, ge=1)
@@ -59,7 +58,7 @@ class SourceAssessConfig(Strict):
     """The accepted findings of a source: findings of these names count for nothing.
 
     Attributes:
-        accept: names of accepted findings. They do not count, and stop no first batch.
+        accept: names of accepted findings: they neither count nor stop a first batch.
     """
 
     accept: Names = ()

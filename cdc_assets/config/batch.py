@@ -19,12 +19,12 @@ class BatchConfig(Strict):
     """Bounds the size of a batch, and the time for which a run takes further batches.
 
     Attributes:
-        max_records: maximum number of offsets in a batch. A larger transaction is still one batch.
+        max_records: maximum number of offsets in a batch, unless one transaction is larger.
         max_record_bytes: maximum bytes of a record's key and value, decompressed. Larger records
-            are refused before parsing.
+            are refused unparsed.
         drain_seconds: seconds for which one run takes further batches of a table.
-        statement_seconds: maximum seconds of one step of a batch. A longer step is ended, and
-            nothing of its batch is published.
+        statement_seconds: maximum seconds of one step of a batch. A longer step is ended, and the
+            batch publishes nothing.
         table_seconds: maximum seconds of a table's turn in a run; ended likewise.
     """
 
@@ -39,10 +39,10 @@ class TransactionsConfig(Strict):
     """The longest time for which a transaction may lack its end, and the reaction to it.
 
     Attributes:
-        wait_minutes: maximum minutes to wait for a transaction's end, from the last record of the
-            transaction. Allow the time that the largest transaction takes to arrive.
-        then: reaction after that. ``stop``: the table fails, and continues when the end comes.
-            ``publish``: the available part is published.
+        wait_minutes: maximum minutes from a transaction's last record to its end. Must exceed the
+            arrival time of the largest transaction.
+        then: reaction after that. ``stop``: the table fails until the end comes. ``publish``: the
+            available part is published.
     """
 
     wait_minutes: float = Field(default=15, gt=0, le=7 * 24 * 60)
@@ -55,8 +55,8 @@ class ConsistentConfig(Strict):
     Attributes:
         every: minimum time between two cuts, such as ``30s``, ``1m``, ``2h`` or ``1d``.
         keep: time for which a cut can be read.
-        without_stopped: whether a cut leaves out tables that are paused or fail. Otherwise the cut
-            waits for them.
+        without_stopped: whether a cut leaves out tables that are paused or fail, instead of
+            waiting.
     """
 
     every: str = "1m"
@@ -92,9 +92,8 @@ class QuarantineConfig(Strict):
     """The largest part of one table in quarantine before the table stops anyway.
 
     Attributes:
-        max_records: maximum number of records of one table in quarantine. Above it the table stops.
-        max_bytes: maximum bytes of their keys and values. Above it the table stops, and nothing
-            more is set aside.
+        max_records: maximum number of a table's records in quarantine. Above it the table stops.
+        max_bytes: maximum bytes of their keys and values. Above it the table stops.
     """
 
     max_records: int = Field(default=1000, gt=0)

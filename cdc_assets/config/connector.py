@@ -32,17 +32,17 @@ class ConnectorConfig(Strict):
         bigint_unsigned_handling_mode: the connector's ``bigint.unsigned.handling.mode``.
         binary_handling_mode: the connector's ``binary.handling.mode``.
         interval_handling_mode: the connector's ``interval.handling.mode``.
-        include_unknown_datatypes: PostgreSQL: the connector's ``include.unknown.datatypes``. Set it
-            with schemas, too, for columns of type ``name``.
+        include_unknown_datatypes: PostgreSQL: the connector's ``include.unknown.datatypes``. With
+            schemas, too, for columns of type ``name``.
         unavailable_value_placeholder: the connector's ``unavailable.value.placeholder``. Set it
             with schemas, too.
-        flattened: ``true``: each JSON object in the topics is a row. Needed only for flattened
-            records without ``__op`` and ``__deleted``.
+        flattened: ``true``: each JSON object is a row. Needed only for flattened records without
+            ``__op`` and ``__deleted``.
         added_fields_prefix: ``add.fields.prefix`` of the flattening transformation.
-        record_type: ``full``: every update holds the whole row. Needed only for YugabyteDB's
-            records without cells.
+        record_type: ``full``: every update holds the whole row. Only for YugabyteDB's records
+            without cells.
         replacement_characters: ``keep``: the character U+FFFD in rows of Canal's formats is data.
-        time_zone: zone of timestamps written as text without a zone (Canal, TiCDC, GoldenGate,
+        time_zone: zone of timestamps written as text without one (Canal, TiCDC, GoldenGate,
             Maxwell): an IANA name or ``+hh:mm``.
     """
 

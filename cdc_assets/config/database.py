@@ -65,12 +65,12 @@ class DatabaseConfig(Strict):
 
     Attributes:
         kind: kind of database. ``mysql`` and ``mariadb`` are read alike.
-        dsn: the database's URL: ``postgresql://user:password@host:5432/database``, or the same with
-            ``mysql://``. A secret if it holds the password.
+        dsn: URL ``postgresql://user:password@host:5432/database``, or the same with ``mysql://``. A
+            secret if it holds the password.
         password: password of the DSN's user, fetched for each connection. ``{iam: aws}``: a token
             of RDS.
-        publication: PostgreSQL: the connector's ``publication.name``. Needed only if a table is in
-            several publications that differ.
+        publication: PostgreSQL: the connector's ``publication.name``. Needed only if a table's
+            publications differ.
     """
 
     kind: DatabaseKind

@@ -46,7 +46,7 @@ class KafkaConfig(Strict):
     Attributes:
         bootstrap_servers: addresses of brokers, separated by commas.
         properties: client properties by librdkafka's names. Security properties are translated for
-            Spark's reader, or refused. Properties that cdc_assets sets itself are refused.
+            Spark's reader, or refused.
     """
 
     bootstrap_servers: str = Field(min_length=1)

@@ -34,8 +34,8 @@ class LayoutConfig(Strict):
     """The layout of a table's files.
 
     Attributes:
-        partition_by: columns, or Iceberg's transforms of columns such as ``day(c)`` and
-            ``bucket(16, c)``. ``[]``: no partitions. Unset: the table's own stay.
+        partition_by: columns, or Iceberg's transforms such as ``day(c)`` and ``bucket(16, c)``.
+            ``[]``: no partitions. Unset: the table's own.
         sort_by: the same terms, with ``asc`` or ``desc`` and ``nulls first`` or ``nulls last``.
             ``[]``: no order.
         properties: further table properties by Iceberg's names, as text.

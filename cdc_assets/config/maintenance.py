@@ -24,19 +24,19 @@ class MaintenanceConfig(Strict):
         enabled: whether maintenance runs automatically. ``cdc-assets maintain`` always works.
         every_minutes: minimum minutes between two maintenance runs of a table.
         tiny_files: number of files below 8 MB in one partition at which a batch combines them.
-        small_files: number of larger files, up to three quarters of the target size, at which a
-            maintenance run combines them.
+        small_files: number of larger files, up to 3/4 of the target size, at which maintenance
+            combines them.
         marked_percent: percentage of deleted rows above which data files are rewritten, once the
-            table as a whole is above it.
+            whole table is above it.
         keep_minutes: minutes that a replaced snapshot stays readable.
         keep_snapshots: minimum number of commits that are kept, at any age.
-        expired_at_once: number of removable snapshots at which snapshots are expired. After a day
-            they are expired anyway.
+        expired_at_once: number of removable snapshots at which they are expired; after a day in any
+            case.
         manifests: number of manifests above which they are rewritten.
         remembered_deletes: number of delete markers at which those that nothing in the log can undo
             are removed.
-        orphan_days: minimum age in days of a removed file that no snapshot names, checked once a
-            day. Must exceed the duration of any batch.
+        orphan_days: minimum age in days of removed files that no snapshot names. Must exceed any
+            batch's duration. Checked daily.
     """
 
     enabled: bool = True

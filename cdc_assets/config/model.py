@@ -42,18 +42,18 @@ class ReplicationConfig(Strict):
         kafka: brokers, and the properties of Kafka's clients.
         lake: Iceberg catalog, warehouse, and the engines that read the tables.
         spark: Spark server that merges.
-        registry: path or fsspec URL of the document of discovered tables. Notes on tables are
-            stored in the same folder. Keep the document and ``….desired/``.
+        registry: path or fsspec URL of the document of discovered tables, with notes in the same
+            folder. Keep the document and ``….desired/``.
         home: folder of local state: locks, logs, jars, secrets, data of the local stack.
-            Configurations that differ in ``stack.ports``, ``lake`` or ``spark`` need one each.
+            Configurations with other ``stack.ports``, ``lake`` or ``spark`` need another.
         runs: lifetime and pace of runs.
         stack: settings of the local stack.
         sources: sources by name. A name has letters, digits and underscores, starts with a letter,
             and begins the asset keys.
         alerts: address and form of alerts.
         operations: operations that Dagster's UI offers.
-        name: prefix of the names of jobs, sensors, schedules, pools, ops and resources in Dagster.
-            Several replications in one code location need different names.
+        name: prefix of names in Dagster (jobs, sensors, pools, resources). Must differ between
+            replications of one code location.
         assess: interval and depth of assessments.
     """
 

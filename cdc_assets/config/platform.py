@@ -88,9 +88,8 @@ class LakeConfig(Strict):
         catalog: the Iceberg catalog.
         warehouse: path or URL of the tables' files. In S3, the local Spark server needs
             ``cdc-assets stack install spark-s3``.
-        readers: engines that read the tables, such as ``[spark, athena]``; they choose format
-            version and delete mode. ``without_deletes`` stands for an unknown engine that applies
-            no deletes.
+        readers: engines that read the tables, such as ``[spark, athena]``: choose format version
+            and delete mode. ``without_deletes``: an unknown engine without deletes.
         format_version: format version of new tables: 3 has deletion vectors. Default: the newest
             that all ``readers`` read.
     """
@@ -169,8 +168,8 @@ class SparkHook(Strict):
     """A function of the operator's that says where Spark is, called for each session.
 
     Attributes:
-        hook: ``module:function`` in Python, called without arguments. It returns a URL, or a
-            mapping with ``url`` and, where the server wants them, ``token`` and ``headers``.
+        hook: ``module:function``, called without arguments. Returns a URL, or a mapping with
+            ``url`` and optionally ``token`` and ``headers``.
     """
 
     hook: str
@@ -226,8 +225,8 @@ class SparkConfig(Strict):
         memory: heap of the local server, such as ``2g``.
         conf: Spark settings. With ``local`` they start the server, and changes restart it;
             otherwise they are set in each session.
-        parallel_tables: maximum number of tables that a run merges at the same time, each with a
-            session of its own. With ``master`` always 1.
+        parallel_tables: maximum number of tables that a run merges at once, each in its own
+            session. With ``master`` 1.
         send_jar: whether each session sends ``decode.jar`` to a remote server. Such sessions
             compile all generated code again.
     """
@@ -325,16 +324,15 @@ class RunsConfig(Strict):
     """The lifetime of a run started by a sensor, which stays to take work that becomes due.
 
     Attributes:
-        idle_seconds: seconds without a change in any of its tables after which a run ends. 0: the
-            run ends once its tables have caught up.
+        idle_seconds: seconds without changes in its tables after which a run ends. 0: once its
+            tables have caught up.
         most_seconds: maximum age of a run in seconds. Every run also ends with its hour.
-        look_seconds: seconds between two requests to Kafka for more records; one request covers all
-            topics.
+        look_seconds: seconds between two requests to Kafka, for all topics at once.
         every_seconds: minimum seconds between two batches of a table. ``auto``: a quarter of the
-            time that the SLO promises, down to 6 s as the error budget is spent.
+            SLO's time, down to 6 as the error budget is spent.
         many_changes: number of waiting changes that triggers a batch immediately.
-        retry_hours: hours for which passing failures of a table are retried before the table stops.
-            0: for ever.
+        retry_hours: hours for which a table's passing failures are retried before it stops. 0: for
+            ever.
     """
 
     idle_seconds: float = Field(default=60, ge=0)
@@ -431,8 +429,8 @@ class OperationsConfig(Strict):
     """The operations that Dagster's UI offers; commands are not limited.
 
     Attributes:
-        from_ui: jobs that a person may start in Dagster's UI. ``[]``: none. Sensors and schedules
-            do the upkeep in any case.
+        from_ui: jobs that users may start in Dagster's UI. ``[]``: none. Scheduled maintenance runs
+            in any case.
     """
 
     from_ui: Annotated[tuple[Operation | Upkeep, ...], Field(strict=False)] | None = None
@@ -446,12 +444,12 @@ class AlertsConfig(Strict):
     """The address and form of alerts.
 
     Attributes:
-        webhook: URL that alerts are posted to. The URL is a secret.
+        webhook: URL that alerts are posted to.
         apprise: URLs of services (mail, Teams, PagerDuty, Slack), each a secret, as ``apprise``
             writes them. Needs the extra ``alerts``.
-        heartbeat: URL that is called (GET) after each complete look whose alerts were all sent. A
-            monitoring service reports when the calls stop.
-        form: form of the webhook's posts: ``slack`` is that of Slack's incoming webhooks.
+        heartbeat: URL that is called (GET) after each complete look whose alerts were sent. Lets a
+            service report missing calls.
+        form: form of the posts. ``slack``: Slack's incoming webhooks.
         slot_bytes: retained WAL, in bytes, above which a replication slot is reported.
     """
 

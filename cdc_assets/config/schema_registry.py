@@ -67,13 +67,13 @@ class SchemaRegistryConfig(Strict):
     """Access to the registry; several URLs are tried in turn.
 
     Attributes:
-        url: address of the registry: one URL, or a list that is tried in turn. Not needed
-            with ``api: glue``.
-        api: ``confluent``: Confluent, Karapace, Redpanda, and Apicurio under ``/apis/ccompat/v7``.
-            ``apicurio``: Apicurio's own, under ``/apis/registry/v3``. ``glue``: AWS Glue's.
+        url: address of the registry, or a list that is tried in turn. Not needed with ``api:
+            glue``.
+        api: ``confluent``: Confluent, Karapace, Redpanda, Apicurio's ``/apis/ccompat/v7``.
+            ``apicurio``: ``/apis/registry/v3``. ``glue``: AWS Glue.
         region: AWS's region of ``glue``. Default: the environment's.
-        ids: Apicurio: kind of the ids before the data: the converter's
-            ``apicurio.registry.use-id``. There is no default.
+        ids: Apicurio: kind of the ids before the data, as in the converter's
+            ``apicurio.registry.use-id``. Required there.
         username: user or API key for basic authentication.
         password: password or API secret for basic authentication.
         token: bearer token, instead of user and password.
@@ -82,8 +82,8 @@ class SchemaRegistryConfig(Strict):
             system's.
         certificate_file: PEM file of the client's certificate.
         key_file: PEM file of the client's key, unless ``certificate_file`` holds the key.
-        timeout_seconds: seconds for connecting, and again for the whole reply. Failed requests are
-            repeated a few times.
+        timeout_seconds: seconds for connecting, and again for the reply. Failed requests are
+            repeated.
     """
 
     url: Urls | None = None

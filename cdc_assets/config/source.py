@@ -73,11 +73,11 @@ class ResnapshotConfig(Strict):
 
     Attributes:
         chunk_rows: number of rows read with one statement.
-        parallel: number of statements that read at once; with ``chunk_rows`` they make a wave,
-            which Spark keeps until the wave is compared.
+        parallel: number of statements that read at once. Times ``chunk_rows``: the rows that Spark
+            keeps until compared.
         rows_per_second: maximum rows read per second on average.
-        answer_seconds: maximum seconds without a notification about a snapshot that a signal
-            requested, unless the connector is paused.
+        answer_seconds: maximum seconds without a notification about a signalled snapshot, unless
+            the connector is paused.
     """
 
     chunk_rows: int = Field(default=100_000, ge=10)
@@ -96,11 +96,10 @@ class MergeIntoConfig(Strict):
         tables: regular expression that must match a whole ``schema.table``. The first matching rule
             counts.
         namespace: template of the lake table's namespace, from ``{source}``, ``{schema}``,
-            ``{table}`` and the named groups of ``tables``.
+            ``{table}`` and named groups of ``tables``.
         table: template of the lake table's name; same fields.
         shard: template of the value that distinguishes a table's rows; same fields.
-        shard_column: name of the column that holds the value: the first column of the table and of
-            its key.
+        shard_column: name of the column with the value: first in the table and its key.
     """
 
     tables: str = Field(min_length=1)
@@ -158,28 +157,28 @@ class SourceConfig(Strict):
         slo: promised latency.
         mode: content of the lake tables: current rows, each change, or each version. Fixed at
             creation.
-        initial: origin of a new table's rows. ``log``: the connector's snapshot. ``read``: Spark
-            reads the database; needs ``database`` and ``topics.prefix``.
-        schema_changes: reactions to changes of the source's columns; one word for all kinds, or one
-            for each.
+        initial: origin of a new table's rows. ``log``: the connector's snapshot. ``read``: the
+            database; needs ``database`` and ``topics.prefix``.
+        schema_changes: reactions to changes of the source's columns: one word for all kinds, or one
+            each.
         on_incompatible: reaction to a type that does not fit. ``new_column``: values continue in
             ``name__v2``.
         dropped_columns: ``drop``: the lake drops a column that the source has dropped.
-        dropped_table: ``drop``: the catalog drops a table that the source has dropped, once all
+        dropped_table: ``drop``: the catalog drops a table that the source dropped, after all
             changes are merged. Files stay.
         recreated_table: reaction to another table of the same name. ``truncate`` deletes older rows
-            if statements give the position. ``keep`` treats both as one.
-        renamed_table: ``follow``: lake table and asset continue under the new name's topic.
-            ``new``: the new name is a new table.
+            where statements give the position. ``keep``: one table.
+        renamed_table: ``follow``: lake table and asset continue with the new name's topic. ``new``:
+            a new table.
         silent_changes: reactions to rows that changed without events; one word for all kinds, or
             one for each.
         unbounded_numeric: stored type of decimals without precision, such as ``decimal(38,10)``.
-            Default: text.
-        bad_records: reaction to a record that cannot be merged. ``quarantine``: set the record
-            aside and merge the others.
+            Default: as text.
+        bad_records: reaction to a record that cannot be merged. ``quarantine``: set it aside and
+            merge the others.
         quarantine: size of the quarantine.
-        lost_start: reaction to a new table's topic that no longer begins at offset 0. ``accept``:
-            right only if the topic begins with a whole snapshot.
+        lost_start: reaction to a new table's topic that does not begin at offset 0. ``accept``:
+            only if it begins with a whole snapshot.
         tables: settings of single tables, by ``schema.table`` or a pattern with ``*`` and ``?``.
         connector: the connector's settings for values.
         batch: size and time limits of batches.

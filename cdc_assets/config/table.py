@@ -44,9 +44,8 @@ class TableOverrides(Strict):
         deletes: ``soft``: deleted rows stay, with ``_cdc_deleted`` and ``_cdc_deleted_at``. Fixed
             at creation.
         columns: settings of single columns, by name: a type, or a mapping.
-        absent_columns: columns that records may lack. Rows that such records change are emptied
-            there.
-        row_filter: ``accept``: replicate a table whose publication filters rows. Right only if the
+        absent_columns: columns that records may lack. Such records empty them.
+        row_filter: ``accept``: replicate despite the publication's row filter. Only if the
             connector's snapshot filters the same rows.
         schema_changes: reactions of this table. Default: the source's.
         on_incompatible: reaction of this table. Default: the source's.

@@ -36,10 +36,10 @@ class VerifyConfig(Strict):
         slot: PostgreSQL: the connector's replication slot. Default: all logical slots of the
             database.
         nudge: write to the database's log so that an idle connector reports its position. ``true``:
-            a logical message of PostgreSQL. Text: a statement.
+            PostgreSQL's logical message. Text: a statement.
         schedule: cron expression, in UTC, of the check ``matches_source``; ``off`` for never.
-        every_hours: minimum hours between two checks of a table. Each time of the schedule checks
-            its share of the tables.
+        every_hours: minimum hours between two checks of a table. Each scheduled time checks a share
+            of the tables.
         tables: regular expressions over ``schema.table`` of the tables that are checked
             automatically.
     """

@@ -31,7 +31,10 @@ def consistent() -> None:
 
 @consistent.command("list")
 @click.argument("source")
-@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True)
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=10, show_default=True,
+    help="Maximum number of cuts.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def list_(source: str, limit: int, *, as_json: bool) -> None:
     """List the newest cuts of SOURCE, and say what the next one waits for."""
@@ -77,10 +80,15 @@ def _time(at: datetime) -> str:
 
 @consistent.command("sql")
 @click.argument("source")
-@click.option("--at", help="The newest cut up to this time of the source: 2026-03-01T07:00 (UTC).")
-@click.option("--engine", type=click.Choice(sorted(_ENGINES)), default="spark", show_default=True)
-@click.option("--views", help="Print views in this namespace, instead of the tables' clauses.")
-@click.option("--log", help="The topic of transactions, where the source has several.")
+@click.option(
+    "--at", help="Time of the source (UTC), such as 2026-03-01T07:00: the newest cut up to it."
+)
+@click.option(
+    "--engine", type=click.Choice(sorted(_ENGINES)), default="spark", show_default=True,
+    help="Dialect of the SQL.",
+)  # fmt: skip
+@click.option("--views", help="Print views in this namespace instead of clauses.")
+@click.option("--log", help="Transaction topic, if the source has several.")
 def sql(source: str, at: str | None, engine: str, views: str | None, log: str | None) -> None:
     """Print SQL that reads every table of SOURCE as of the same commit."""
     config = _config_of(source)

@@ -69,23 +69,26 @@ _KAFKA: Final = "127.0.0.1:9092"
 @click.option("--kafka", help="Brokers, host:port, separated by commas.")
 @click.option(
     "--property", "settings", multiple=True, metavar="NAME=VALUE",
-    help="A setting of librdkafka; a secret as NAME=env:VARIABLE.",
+    help="Setting of librdkafka; a secret as NAME=env:VARIABLE.",
 )  # fmt: skip
 @click.option(
     "--database", "databases", multiple=True, metavar="KIND=VARIABLE",
-    help="postgres, mysql or mariadb, and the environment variable with its DSN.",
+    help="postgres, mysql or mariadb, and the variable with its DSN.",
 )  # fmt: skip
-@click.option("--catalog-uri", help="Of the Iceberg catalog; env:VARIABLE if it holds a password.")
+@click.option("--catalog-uri", help="Address of the catalog; env:VARIABLE if it holds a password.")
 @click.option(
     "--catalog-type", type=click.Choice(TYPES),
-    help="By default the one of the URI: rest of https://, hive of thrift://, else sql.",
+    help="By default rest for https://, hive for thrift://, else sql.",
 )  # fmt: skip
-@click.option("--warehouse", help="The root of the tables' files: a path, or s3://… and the like.")
+@click.option("--warehouse", help="Root of the tables' files: a path or URL.")
 @click.option("--spark", help="local, or sc://host:15002.")
 @click.option("--source", "wanted", multiple=True, help="Only topics with this prefix.")
-@click.option("--name", default="", help="The replication's name, if a project has several.")
-@click.option("--output", type=click.Path(path_type=Path), default=Path("replication.yaml"))
-@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+@click.option("--name", default="", help="Name, if a project has several replications.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), default=Path("replication.yaml"),
+    show_default=True, help="File to write.",
+)  # fmt: skip
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("--dry-run", is_flag=True, help="Print the file and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document about what was found.")
 def init(  # noqa: PLR0913 (one for each option)
@@ -95,10 +98,9 @@ def init(  # noqa: PLR0913 (one for each option)
 ) -> None:  # fmt: skip
     """Write a commented replication.yaml from what Kafka and the databases hold.
 
-    On a terminal without --kafka it prompts for what no option says; otherwise catalog, warehouse
-    and Spark are local. Only reads Kafka and the databases. The file loads without changes. It
-    names the variables of databases' DSNs, and never contains a DSN; a database is read if the
-    variable with its DSN is set.
+    On a terminal without --kafka it prompts; otherwise catalog, warehouse and Spark are local by
+    default. Only reads Kafka, and databases whose DSN's variable is set. The file names these
+    variables, never a DSN.
     """
     is_asking = kafka is None and sys.stdin.isatty()
     if output.exists() and not (force or dry_run):

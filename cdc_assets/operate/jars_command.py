@@ -23,8 +23,8 @@ _IN_S3 = ("s3://", "s3a://", "s3n://")
 def jars(*, only_path: bool) -> None:
     """Print the jars and settings that a Spark Connect server needs, and how to start it.
 
-    Works without a configuration file; with one, only its databases' drivers are named. The jar of
-    cdc-assets must be the one of the version that merges: a server without it is refused.
+    With a configuration file, names only its databases' drivers. The jar of cdc-assets must have
+    the version that merges.
     """
     if only_path:
         click.echo(str(decode.JAR))

@@ -33,24 +33,24 @@ GOOD_FOR_SECONDS: Final = 15.0
     default=LISTEN,
     show_default=True,
     metavar="HOST:PORT",
-    help="Where to serve /metrics. There is no login: keep it within your network.",
+    help="Address of /metrics. There is no login: keep it within your network.",
 )
-@click.option("--once", is_flag=True, help="Print the numbers in the text format and end.")
+@click.option("--once", is_flag=True, help="Print the metrics and end.")
 @click.option(
     "--every",
     default=GOOD_FOR_SECONDS,
     show_default=True,
     type=click.FloatRange(min=1, max=3600),
     metavar="SECONDS",
-    help="Minimum seconds between two surveys, however often clients scrape.",
+    help="Minimum seconds between two surveys.",
 )
-@click.option("--dashboard", is_flag=True, help="Print a dashboard for Grafana and end.")
-@click.option("--rules", is_flag=True, help="Print rules that alert, for Prometheus, and end.")
+@click.option("--dashboard", is_flag=True, help="Print a Grafana dashboard and end.")
+@click.option("--rules", is_flag=True, help="Print Prometheus' alerting rules and end.")
 def metrics(listen: str, every: float, *, once: bool, dashboard: bool, rules: bool) -> None:
-    """Serves or prints numbers of all tables and sources for Prometheus.
+    """Serve or print metrics of all tables and sources for Prometheus.
 
-    Serves OpenMetrics to clients that ask for it, and Prometheus' text format to others. Prints the
-    text format, which Pushgateway and textfile collectors read; they refuse OpenMetrics.
+    Serves OpenMetrics to clients that ask for it, else Prometheus' text format. --once prints the
+    text format, which Pushgateway and textfile collectors need.
 
     Needs neither Spark nor Dagster, and changes nothing.
     """  # fmt: skip

@@ -45,7 +45,7 @@ class CompactOptions(OneTable, Planned):
 
     rewrite: bool = Field(
         default=False,
-        description="Rewrite all files in the table's layout, also those that are large enough.",
+        description="Rewrite all files in the table's layout.",
     )
 
 
@@ -81,9 +81,8 @@ class CompactPlan:
 class Compact(Operation[CompactOptions, CompactPlan]):
     """Compact the lake table of TABLE at once: small files, and files with deleted rows.
 
-    TABLE is [source.][schema.]table. Compacts to the end, also below the thresholds at which
-    `maintain` begins. Merging continues meanwhile. May be interrupted and run again; with --rewrite
-    a second run begins again.
+    TABLE is [source.][schema.]table. Ignores the thresholds of `maintain`. Merging continues
+    meanwhile. Can be interrupted and rerun; with --rewrite a rerun starts over.
     """
 
     name = "compact"

@@ -30,9 +30,7 @@ BUDGET_SECONDS: Final = 60.0
 class UpkeepOptions(Options):
     """The options of one lake table's upkeep, as the run of its asset gives them."""
 
-    orphans: bool = Field(
-        default=False, description="Also remove the files that no snapshot names."
-    )
+    orphans: bool = Field(default=False, description="Also remove files that no snapshot names.")
     whole: Annotated[bool, Cli(always=True)] = Field(
         default=False, description="Do all that is needed, however long it takes and who waits."
     )
@@ -44,9 +42,7 @@ class UpkeepOptions(Options):
 class MaintainOptions(UpkeepOptions, Planned):
     """The options of maintenance."""
 
-    table: str | None = Field(
-        default=None, description="Only the lake table of this one: [source.][schema.]table."
-    )
+    table: str | None = Field(default=None, description="Only this table: [source.][schema.]table.")
 
 
 @dataclass(frozen=True)
@@ -72,8 +68,7 @@ class MaintenancePlan:
 class Maintain(Operation[MaintainOptions, MaintenancePlan]):
     """Maintain lake tables: compact, expire snapshots, rewrite manifests, remove left branches.
 
-    The sensor `maintain` does the same where it is switched on, by the same thresholds. May be
-    interrupted and run again.
+    Uses the thresholds of the sensor `maintain`. Can be interrupted and rerun.
     """
 
     name = "maintain"

@@ -70,7 +70,7 @@ class Options(BaseModel):
 class Planned(Options):
     """Options of an operation whose plan can be printed alone."""
 
-    dry_run: bool = Field(default=False, description="Only say what would be done.")
+    dry_run: bool = Field(default=False, description="Print the plan, and change nothing.")
 
     @property
     def is_dry_run(self) -> bool:
@@ -97,10 +97,10 @@ class NamedTables(Options):
     """Options of an operation on tables that are named, or are of one source."""
 
     tables: Annotated[list[str], Cli("--table")] = Field(
-        default=[], description="This table: [source.][schema.]table. May be given more than once."
+        default=[], description="This table: [source.][schema.]table. Repeatable."
     )
     source: str | None = Field(
-        default=None, description="All tables of this source, or those of it that are named."
+        default=None, description="All tables of this source, or its named ones."
     )
 
     def entries(self, services: Services) -> Sequence[TableEntry]:
@@ -137,12 +137,9 @@ class AssessOptions(Options):
     source: str | None = Field(default=None, description="Only this source and its tables.")
     tables: Annotated[list[str], Cli("--table")] = Field(
         default=[],
-        description="Only this table, and its source: [source.][schema.]table. "
-        "May be given more than once.",
+        description="Only this table and its source: [source.][schema.]table. Repeatable.",
     )
-    read_only: bool = Field(
-        default=False, description="Do not try whether files and tables can be written."
-    )
+    read_only: bool = Field(default=False, description="Do not try to write files and tables.")
 
 
 def cli_of(field: FieldInfo) -> Cli:

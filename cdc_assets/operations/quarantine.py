@@ -70,12 +70,11 @@ class QuarantineReplayOptions(Options):
     )
     offsets: Annotated[list[str], Cli("--offset")] = Field(
         default=[],
-        description="Only this record of --table: PARTITION:OFFSET; may be given more than once.",
+        description="Only this record of --table: PARTITION:OFFSET. Repeatable.",
     )
     accept_overtaken: bool = Field(
         default=False,
-        description="Release records whose rows had newer changes, also where those may be "
-        "partial.",
+        description="Also release records with newer changes that may be partial.",
     )
 
     @property
@@ -179,8 +178,8 @@ class Replayed:
 class ReplayQuarantine(Operation[QuarantineReplayOptions, ReplayPlan]):
     """Merge quarantined records again, after the cause of their rejection was corrected.
 
-    Those that are merged leave the quarantine, and so do those whose rows had newer changes,
-    unless these may have left columns unchanged that only the record has set.
+    Merged records leave the quarantine. So do records whose rows had newer changes, unless these
+    changes may be partial.
     """
 
     name = "replay"

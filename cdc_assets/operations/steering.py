@@ -36,7 +36,7 @@ MODE: Final = "steering"
 class Reasoned(Options):
     """Options with a reason."""
 
-    why: str = Field(default="", description="The reason: stored and shown with the directive.")
+    why: str = Field(default="", description="Reason, shown with the table's state.")
 
 
 class PauseOptions(AnyTables, Reasoned, Planned):
@@ -116,8 +116,7 @@ class DirectiveOperation(Operation[D, E]):
 class Pause(DirectiveOperation[PauseOptions, DirectivePlan]):
     """Pause tables until they are resumed.
 
-    Offsets and rows stay as they are. No run is started for them, and a
-    run that has one leaves it before its next batch. Readers notice nothing.
+    Offsets and rows stay as they are. A run leaves a paused table before its next batch.
     """
 
     name = "pause"
@@ -162,7 +161,7 @@ class ResumePlan(DirectivePlan):
 class Resume(DirectiveOperation[ResumeOptions, ResumePlan]):
     """Continue tables that are paused or dropped, or that have stopped after failures.
 
-    The failure of a failing table is cleared, so that it is retried immediately.
+    Failures are cleared, so that failing tables are retried immediately.
     """
 
     name = "resume"

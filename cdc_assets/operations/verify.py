@@ -25,10 +25,8 @@ class VerifyOptions(NamedTables):
     """The options of `verify`. A command compares all tables unless some are selected."""
 
     every: Annotated[bool, Cli(always=True)] = Field(default=False, description="All tables.")
-    repair: bool = Field(default=False, description="Repair what differs, with the source's rows.")
-    dry_run: bool = Field(
-        default=False, description="With --repair: only say what would be repaired."
-    )
+    repair: bool = Field(default=False, description="Replace differing rows by the source's.")
+    dry_run: bool = Field(default=False, description="With --repair: print what would be repaired.")
 
     def entries(self, services: Services) -> Sequence[TableEntry]:
         """Returns the selected tables."""
@@ -67,11 +65,10 @@ class VerifyPlan:
 class Verify(Operation[VerifyOptions, VerifyPlan]):
     """Compare lake tables with their source, while both change.
 
-    Compares checksums of key ranges on both sides, and rows where these differ. Waits for changes
-    that are under way, so something has to merge meanwhile: the daemon, or cdc-assets replicate.
-    Prints the keys that differ and names of columns, never another value. Exits with 1 if a table
-    differs, failed, or could not be judged completely. Tables with nothing to compare are named
-    with the reason, and are no failure unless --table names them.
+    Compares checksums of key ranges, and rows where these differ. Something must merge meanwhile:
+    the daemon, or cdc-assets replicate. Prints differing keys and column names, never other
+    values. Exits with 1 if a table differs, failed, or was not judged completely. Tables that
+    cannot be compared are named with the reason, and fail only if --table names them.
     """
 
     name = "verify"

@@ -171,9 +171,10 @@ def _millis_only(digits: int, wire: Wire) -> TypeEncoding | LossyEncoding:
     if digits <= MILLIS_DIGITS:
         return TypeEncoding(wire)
     reason = (
-        f"time.precision.mode=connect cuts {digits} digits to milliseconds; set it to adaptive, "
-        "or accept the loss by configuring timestamp(3)"
+        f"time.precision.mode=connect cuts {digits} digits to milliseconds; leave it at its default"
     )
+    if wire is Wire.EPOCH_MILLIS:
+        reason += ", or accept the loss by configuring timestamp(3)"
     return LossyEncoding(reason, wire)
 
 

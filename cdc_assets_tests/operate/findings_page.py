@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Final
@@ -11,40 +11,35 @@ from typing import Any, Final
 from cdc_assets.operate import assess
 from cdc_assets.operate.assess.finding import Rule
 from cdc_assets.operate.assess.gate import BY_PLANNING
+from cdc_assets.operate.assess.parts import REMEDY
 
 HEAD: Final = (
     "# Findings\n\n"
-    "Generated from the rules of `cdc-assets assess` (`python -m cdc_assets_tests.pages`). To use "
-    "them: [Assess sources](../how-to/run/assess-sources.md). Accept a finding by its name: "
-    "`sources.<name>.assess.accept: [compacted]`. `assess` prints problem and impact. *Stops*: the "
-    "table's first batch is refused. "
-    "Words in braces come from the facts. Where this process lacks the secret of a part, the "
-    "finding of a silent part is PARTIAL: see the check `assessed`, whose process may have the "
-    "secret.\n"
+    "Generated from the rules of `cdc-assets assess` (`python -m cdc_assets_tests.pages`); see "
+    "[Assess sources](../how-to/run/assess-sources.md). `assess` also prints problem and impact. "
+    "Accept a finding by its name: `sources.<name>.assess.accept: [compacted]`.\n\n"
+    "- *stops*: the table's first batch is refused until the finding is corrected or accepted.\n"
+    "- *refused*: planning refuses the batch as well, also if the finding is accepted.\n"
+    "- `{…}`: filled in from the facts. No action: the finding names it.\n\n"
+    "Where this process lacks a part's secret, the finding of a silent part is PARTIAL. The check "
+    "`assessed` may run where the secret is.\n"
 )
 WITHOUT_SECRET: Final = "without its secret in this process"
-TITLES: Final = {
-    "look.CONFIGURED": "Configuration",
-    "look.LOGINS": "Logins",
-    "look.ASKED": "Parts without access",
-    "look.UNSEARCHED": "Values that were not searched",
-    "parts.AWAY": "Parts that do not answer",
-    "database.POSTGRES": "PostgreSQL's server",
-    "database.BINLOG": "The server of MySQL or MariaDB",
-    "database.USERS": "The connector's user",
-    "connector_rules.RULES": "Connectors",
-    "topics.RULES": "Topics",
-    "tables.MISSING": "Tables that are gone",
-    "tables.RULES": "Tables and columns",
-    "parts.SPARK": "Spark",
-    "parts.WAREHOUSE": "The warehouse",
-    "lake.READ": "The lake's readers",
-    "lake.MAINTAINED": "Catalogs that maintain tables themselves",
-    "writing.CATALOG": "The catalog",
-    "writing.NAMESPACES": "Spark's account",
-    "database.CLOCKS": "Clocks",
-}
-"""Of each tuple of rules: a new one needs a title here."""
+JARS: Final = f"; {REMEDY}"
+SECTIONS: Final = {
+    "Configuration and access": (
+        "look.CONFIGURED", "look.LOGINS", "look.ASKED", "look.UNSEARCHED",
+    ),
+    "Parts that do not answer": ("parts.AWAY",),
+    "Databases": ("database.POSTGRES", "database.BINLOG", "database.USERS", "database.CLOCKS"),
+    "Connectors": ("connector_rules.RULES",),
+    "Topics": ("topics.RULES",),
+    "Tables and columns": ("tables.MISSING", "tables.RULES"),
+    "Spark": ("parts.SPARK", "writing.NAMESPACES"),
+    "The catalog": ("writing.CATALOG", "lake.MAINTAINED"),
+    "The lake": ("lake.READ", "parts.WAREHOUSE"),
+}  # fmt: skip
+"""The tuples of rules in each section of the page: a new one needs a place here."""
 
 
 def rules() -> dict[str, tuple[Rule[Any], ...]]:
@@ -69,32 +64,42 @@ def _defined() -> Iterator[tuple[str, tuple[Rule[Any], ...]]]:
 def page() -> str:
     """The whole page."""
     found = rules()
-    untitled = found.keys() - TITLES.keys()
+    placed = {each for keys in SECTIONS.values() for each in keys}
+    assert found.keys() == placed, f"rules without a section: {found.keys() - placed}"
     anchors = set[str]()
-    parts = [_part(title, found[key], anchors) for key, title in TITLES.items()]
-    assert not untitled, f"rules without a title on the page: {untitled}"
+    parts = [
+        _part(title, [rule for key in keys for rule in found[key]], anchors)
+        for title, keys in SECTIONS.items()
+    ]
     return "\n".join([HEAD, *parts])
 
 
-def _part(title: str, mine: tuple[Rule[Any], ...], anchors: set[str]) -> str:
-    head = "| finding | verdict | looks at | what to do |\n|---|---|---|---|\n"
-    shown = [each for each in mine if not each.looks_at.endswith(WITHOUT_SECRET)]
-    return f"## {title}\n\n{head}" + "".join(_row(each, anchors) for each in shown)
+def _part(title: str, mine: Sequence[Rule[Any]], anchors: set[str]) -> str:
+    head = "| finding | verdict | looks at | action |\n|---|---|---|---|\n"
+    rows = dict[tuple[str, str], list[Rule[Any]]]()
+    for each in mine:
+        if not each.looks_at.endswith(WITHOUT_SECRET):
+            rows.setdefault((each.name, each.remedy.removesuffix(JARS)), []).append(each)
+    note = f"{JARS[2:]}.\n\n" if any(each.remedy.endswith(JARS) for each in mine) else ""
+    lines = (_row(name, remedy, alike, anchors) for (name, remedy), alike in rows.items())
+    return f"## {title}\n\n{note}{head}{''.join(lines)}"
 
 
-def _row(rule: Rule[Any], anchors: set[str]) -> str:
-    stops = ""
-    if rule.stops:
-        stops = ", stops (by planning)" if rule.name in BY_PLANNING else ", stops"
-    anchor = "" if rule.name in anchors else f'<a id="{rule.name}"></a>'
-    anchors.add(rule.name)
-    cells = (f"{anchor}`{rule.name}`", f"{rule.verdict}{stops}", rule.looks_at,
-             _text(rule.remedy))  # fmt: skip
-    return f"| {' | '.join(cells)} |\n"
+def _row(name: str, remedy: str, alike: Sequence[Rule[Any]], anchors: set[str]) -> str:
+    anchor = "" if name in anchors else f'<a id="{name}"></a>'
+    anchors.add(name)
+    verdicts = ", ".join(dict.fromkeys(map(_verdict, alike)))
+    looks_at = ", ".join(dict.fromkeys(each.looks_at for each in alike))
+    return f"| {anchor}`{name}` | {verdicts} | {looks_at} | {_text(remedy)} |\n"
+
+
+def _verdict(rule: Rule[Any]) -> str:
+    stops = f" ({'refused' if rule.name in BY_PLANNING else 'stops'})" if rule.stops else ""
+    return f"{rule.verdict}{stops}"
 
 
 def _text(words: str) -> str:
     """Words as Markdown shows them: a bar would end the cell, ``<…>`` would be a tag."""
     if re.fullmatch(r"\{\w+\}", words):
-        return "*in the finding*"
+        return ""
     return re.sub(r"[|<>*]", lambda found: f"\\{found[0]}", words)

@@ -124,7 +124,8 @@ def test_a_field_gives_an_option_with_its_description(world: Callable[..., World
     for part in ("--table TEXT This table: [source.][schema.]table", "--all All tables.",
                  "--how [fast|slow] How fast. [default: fast]", "--check / --no-check",
                  "--at-most INTEGER RANGE How many. [default: 3; x>=1]", "--stop What to do.",
-                 "--dry-run Only say what would be done. --json One JSON document."):  # fmt: skip
+                 "--dry-run Print the plan, and change nothing.",
+                 "--json One JSON document."):  # fmt: skip
         assert part in shown
     assert "--whole" not in shown
 

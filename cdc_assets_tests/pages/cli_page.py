@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import click
@@ -14,25 +15,29 @@ import click
 from cdc_assets.cli import cli
 
 PROGRAM: Final = "cdc-assets"
+COMMON: Final = 3
+"""So many commands with the same option show it once, in the page's head."""
 HEAD: Final = """\
 # Commands
 
-Generated from the commands (`python -m cdc_assets_tests.pages`). `cdc-assets COMMAND --help` prints
-the same.
+Generated from the commands (`python -m cdc_assets_tests.pages`), as `cdc-assets COMMAND --help`
+prints them.
 
-`cdc-assets --config FILE COMMAND` names a configuration file for one call; otherwise
-`$CDC_ASSETS_CONFIG`, otherwise `replication.yaml` in the working directory. `TABLE` is
-`[source.][schema.]table`, as far as the name is unambiguous. With `--json`, standard output has one
-document, and progress is on standard error.
+`cdc-assets --config FILE COMMAND` names the configuration file; else `$CDC_ASSETS_CONFIG`, else
+`replication.yaml` in the working directory. `TABLE` is `[source.][schema.]table`, as far as the name
+is unambiguous. With `--json`, standard output has one document, and progress is on standard error.
 
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | a table failed and is named, a part did not answer, the result is not as requested, or the command was interrupted |
+| 1 | a table failed, a part did not answer, the result is not as requested, or interrupted |
 | 2 | wrong usage or configuration |
 
 Each error ends with the address of its entry in [Errors](errors.md).
-"""
+
+## Common options
+
+{common}"""
 EXAMPLES: Final[Mapping[str, str]] = {
     "accept-restart": "accept-restart orders",
     "adopt": "adopt orders --existing raw.shop_orders --dry-run",
@@ -94,26 +99,57 @@ def _commands(group: click.Command, before: str) -> Iterator[tuple[str, click.Co
 
 def page() -> str:
     """The whole page."""
-    return "\n".join([HEAD, *(_command(name, each) for name, each in commands().items())])
+    common = common_options()
+    head = HEAD.format(common="".join(common))
+    return "\n".join([head, *(_command(name, each, common) for name, each in commands().items())])
 
 
-def _command(name: str, command: click.Command) -> str:
-    context = click.Context(command, info_name=f"{PROGRAM} {name}")
-    usage = " ".join(command.collect_usage_pieces(context))
+def common_options() -> tuple[str, ...]:
+    """The lines of options that many commands have with the same words, the most frequent first."""
+    counts = Counter(row for name, each in commands().items() for row in _rows(name, each))
+    found = dict[str, str]()
+    for row, count in counts.most_common():
+        if count >= COMMON:
+            found.setdefault(_option(row), row)
+    return tuple(found.values())
+
+
+def _command(name: str, command: click.Command, common: Sequence[str]) -> str:
     about = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(command.help or ""))
-    rows = "".join(_row(context, each) for each in command.params)
-    table = f"\n| option | |\n|---|---|\n{rows}" if rows else ""
-    example = f"\n```sh\n{PROGRAM} {EXAMPLES[name]}\n```\n"
-    return f"## {name}\n\n`{PROGRAM} {name} {usage}`\n\n{_escaped(about)}\n{table}{example}"
+    rows = _rows(name, command)
+    shared = ", ".join(_option(each) for each in rows if each in common)
+    last = f"- common: {shared}" if shared else ""
+    options = "".join(each for each in rows if each not in common) + last
+    usage = " ".join(command.collect_usage_pieces(_context(name, command)))
+    parts = [
+        f"## {name}",
+        f"`{PROGRAM} {name} {usage}`" if usage != "[OPTIONS]" else "",
+        _escaped(re.sub(r"TABLE is [^ ]+table\. ", "", about)),
+        options.strip(),
+        f"```sh\n{PROGRAM} {EXAMPLES[name]}\n```",
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _row(context: click.Context, parameter: click.Parameter) -> str:
-    record = parameter.get_help_record(context)
-    if record is None or isinstance(parameter, click.Argument):
-        return ""
-    option, text = record
-    return f"| `{option.replace('|', chr(92) + '|')}` | {_escaped(text)} |\n"
+def _context(name: str, command: click.Command) -> click.Context:
+    return click.Context(command, info_name=f"{PROGRAM} {name}")
+
+
+def _rows(name: str, command: click.Command) -> list[str]:
+    """A line for each option of a command; options with the same words share one."""
+    context, options = _context(name, command), dict[str, list[str]]()
+    for each in command.params:
+        record = each.get_help_record(context)
+        if record is not None and not isinstance(each, click.Argument):
+            options.setdefault(record[1], []).append(f"`{record[0]}`")
+    return [f"- {', '.join(each)}: {_escaped(text)}\n" for text, each in options.items()]
+
+
+def _option(row: str) -> str:
+    found = re.match(r"- `(--[a-z-]+)", row)
+    assert found is not None
+    return f"`{found[1]}`"
 
 
 def _escaped(text: str) -> str:
-    return re.sub(r"[|<>*]", lambda found: f"\\{found[0]}", text)
+    return re.sub(r"[<>*]", lambda found: f"\\{found[0]}", text)

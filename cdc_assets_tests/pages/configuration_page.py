@@ -49,15 +49,15 @@ from cdc_assets.config.verify import VerifyConfig
 HEAD: Final = """\
 # Configuration
 
-Generated from the models of the configuration (`python -m cdc_assets_tests.pages`). Editors show
-the same descriptions with `cdc-assets config schema`. For the first file see
+Generated from the models of the configuration (`python -m cdc_assets_tests.pages`);
+`cdc-assets config schema` prints the same for editors. To begin:
 [Write a configuration](../how-to/run/write-a-configuration.md).
 
-The file is `replication.yaml` in the folder in which a command or Dagster starts, `$CDC_ASSETS_CONFIG`,
-or `--config FILE`. Relative paths are relative to the file. An unknown or repeated key is an error
-that names line, key and the nearest key. A *secret* is `{env: NAME}`, `{file: /PATH}`,
-[a command or a function](../how-to/run/log-in.md#secrets). A key with
-a section of its own is not in the table above the section.
+The file is `--config FILE`, `$CDC_ASSETS_CONFIG`, or `replication.yaml` in the folder in which a
+command or Dagster starts. Relative paths are relative to the file. An unknown or repeated key is an
+error. A *secret* is `{env: NAME}`, `{file: /PATH}`,
+[a command or a function](../how-to/run/log-in.md#secrets). **Bold**: the default. Keys with a
+section of their own are only there.
 """
 SOURCE: Final = "sources.NAME"
 TABLE: Final = "tables.SCHEMA.TABLE"
@@ -112,8 +112,8 @@ SECTIONS: Final = (
             "Wire formats: [Formats](formats/README.md). Kinds of tables: [Lake tables](tables.md)."
             " Cuts: [All tables at one commit](../consistent.md)."),
     Section("connector", {"": ConnectorConfig},
-            "Of a source. Needed only if events carry no schema and the connector does not use "
-            "Debezium's defaults, except where a description says otherwise."),
+            "Of a source. Needed only for events without schemas from a connector without Debezium's "
+            "defaults, unless a description says otherwise."),
     Section("schema_registry", {"": SchemaRegistryConfig, "oauth.": OAuthConfig},
             "Of a source with Avro records: see [Debezium, Avro](formats/debezium-avro.md)."),
     Section("merge_into", {"": MergeIntoConfig},
@@ -121,13 +121,13 @@ SECTIONS: Final = (
             f"tables]({HOW}/tables/merge-sharded-tables.md)."),
     Section(TABLE, {"": TableOverrides, "columns.COLUMN.": ColumnOverrides},
             "Of a source. An entry makes its topic a table, whatever the topic holds. A pattern "
-            "(`shop.order_*`: `*` is any text, `?` one character) applies to all tables that match "
-            "and makes none. A table gets the settings of all patterns, key by key, and those of "
-            "its own name over them. Two patterns that differ in a key stop the table, unless its "
-            "own name has the key. Types: `boolean`, `int`, `bigint`, `float`, `double`, "
+            "(`shop.order_*`: `*` is any text, `?` one character) applies to all matching tables, "
+            "and makes none. Settings of patterns are combined key by key; those of the table's "
+            "own name win. Two patterns that differ in a key that it lacks stop the table. Types: `boolean`, `int`, `bigint`, `float`, `double`, "
             "`decimal(p,s)`, `string`, `binary`, `date`, `timestamp` (without zone), `timestamptz`, "
-            "and lists such as `text[]`. A type alone may stand for the mapping: `total: decimal(10,2)`. `type`, `rename`, `existing` and `large_values` may be "
-            "combined. Without schemas in the events, types are fixed at creation."),
+            "and lists such as `text[]`. A type may replace the "
+            "mapping: `total: decimal(10,2)`. `type`, `rename`, `existing` and `large_values` may "
+            "be combined. Without schemas in the events, types are fixed at creation."),
     Section("layout", {"": LayoutConfig},
             f"Of a table: see [Lay out files]({HOW}/tables/lay-out-files.md)."),
     Section("schema_changes", {"": SchemaChanges},
@@ -159,17 +159,27 @@ def page() -> str:
 def _section(section: Section) -> str:
     title = section.title if section.title == "Top level" else f"`{section.title}`"
     more = f"\n{section.more}\n" if section.more else ""
-    head = "\n| key | values | default | |\n|---|---|---|---|\n"
+    head = "\n| key | value | |\n|---|---|---|\n"
     return f"## {title}\n{more}{head}{''.join(_rows(section))}"
 
 
 def _rows(section: Section) -> Iterator[str]:
     for prefix, model in section.models.items():
         properties = model.model_json_schema(ref_template="{model}")["properties"]
+        again = [name for name in model.model_fields if _is_of_source(properties[name])]
+        if again:
+            names = ", ".join(f"`{name}`" for name in again)
+            yield f"| {names} | **the source's** | The same, of this table. |\n"
         for name, field in model.model_fields.items():
             values = {*_each_value(properties[name])} - {"mapping"}
-            if values or not _has_section(section, prefix, name):
+            is_here = values or not _has_section(section, prefix, name)
+            if is_here and name not in again:
                 yield _row(prefix + name, field, properties[name])
+
+
+def _is_of_source(schema: Mapping[str, Any]) -> bool:
+    """Whether a table's key is that of its source, with the source's value as its default."""
+    return str(schema.get("description", "")).endswith("Default: the source's.")
 
 
 def _has_section(section: Section, prefix: str, name: str) -> bool:
@@ -184,9 +194,23 @@ def _row(name: str, field: FieldInfo, schema: dict[str, Any]) -> str:
     words, default = str(schema["description"]), _default(field)
     if found := re.search(r" ?Default: (.+?)\.(?= |$)", words):
         words, default = words.replace(found[0], "").strip(), found[1]
-    text = re.sub(r"``([^`]+)``", r"`\1`", words[0].upper() + words[1:])
-    cells = (f"`{name}`", _values(schema), re.sub(r"``([^`]+)``", r"`\1`", default), text)
+    text = _marked(words[0].upper() + words[1:])
+    cells = (f"`{name}`", _with_default(_values(schema), _marked(default)), text)
     return f"| {' | '.join(each.replace('|', chr(92) + '|') for each in cells)} |\n"
+
+
+def _marked(words: str) -> str:
+    """Words of a docstring in Markdown."""
+    return re.sub(r"``([^`]+)``", r"`\1`", words)
+
+
+def _with_default(values: str, default: str) -> str:
+    """Marks the default among the values, or adds it."""
+    if default in ("", "required"):
+        return ", ".join(filter(None, (values, default)))
+    if default in values.split(", "):
+        return ", ".join(f"**{each}**" if each == default else each for each in values.split(", "))
+    return f"{values}, **{default}**"
 
 
 def _default(field: FieldInfo) -> str:
@@ -195,7 +219,7 @@ def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
     match value:
         case None | () | "":
-            return "none"
+            return ""
         case bool():
             return f"`{str(value).lower()}`"
         case int():
@@ -205,7 +229,7 @@ def _default(field: FieldInfo) -> str:
         case str() | Path():
             return f"`{value}`"
         case BaseModel() | dict():
-            return "none"
+            return ""
         case _:
             return f"`{list(value)}`".replace("'", "")
 
@@ -240,8 +264,8 @@ def _each_value(schema: dict[str, Any]) -> Iterator[str]:
 def _number(schema: dict[str, Any]) -> str:
     low, above = schema.get("minimum"), schema.get("exclusiveMinimum")
     high = schema.get("maximum")
-    bounds = [f"≥ {low:,}"] if low is not None else [f"> {above:,}"] if above is not None else []
+    bounds = [f"≥{low:,}"] if low is not None else [f">{above:,}"] if above is not None else []
     if high is not None and high < 1 << 41:
-        bounds.append(f"≤ {high:,}")
+        bounds = [f"{low:,}\u2013{high:,}"] if low is not None else [*bounds, f"≤{high:,}"]
     kind = "integer" if schema["type"] == "integer" else "number"
-    return " ".join([kind, ", ".join(bounds)]).strip()
+    return " ".join([kind, *bounds])

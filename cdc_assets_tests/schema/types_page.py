@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,27 +26,26 @@ HEAD: Final = (
     "# Types\n\n"
     "Generated from the mappings (`python -m cdc_assets_tests.pages`).\n\n"
     "- Every type is replicated without configuration if the connector sends whole values. A type "
-    "that Iceberg lacks is stored as text, a number or a struct from which the value can be "
-    "restored; the column's comment says how.\n"
-    "- A type that cannot be stored exactly is refused before the table is created; a value is "
-    "rejected with its record (`bad_records`).\n"
-    "- Values at which the connector itself stops, or sends NULL, need its settings: "
+    "that Iceberg lacks is stored as text, a number or a struct, without loss. The column's "
+    "comment says how.\n"
+    "- A type that cannot be stored exactly is refused before the table is created. A single value "
+    "is rejected with its record (`bad_records`).\n"
+    "- Values at which the connector stops, or for which it sends NULL, need its settings: "
     "[PostgreSQL](../how-to/sources/postgresql.md) (`decimal.handling.mode=string` for NaN in a "
     "`numeric`), [MySQL and MariaDB](../how-to/sources/mysql.md).\n"
-    "- With schemas, decimals as text become decimals in the lake if the connector has "
-    "`column.propagate.source.type=.*`; otherwise they are text.\n\n"
-    "*Arrives as* is Debezium's or Kafka Connect's schema of the column, without packages. Records "
-    "with schemas name it. Without schemas, the database is asked (`database:`), and `connector:` "
-    "must repeat a setting that is not Debezium's default. Where no setting is named, none "
-    "matters.\n\n"
-    "With schemas, too, the database is asked for facts that no schema has:\n\n"
+    "- With schemas, decimals that arrive as text stay text, unless the connector has "
+    "`column.propagate.source.type=.*`.\n\n"
+    "*Arrives as*: the schema of Debezium or Kafka Connect, without its package. A setting is "
+    "named only where it matters. Without schemas, types come from `database:`, and `connector:` "
+    "must repeat each setting that is not Debezium's default.\n\n"
+    "These facts come from `database:` with schemas, too:\n\n"
     "- whether a `bigint` of MySQL is unsigned;\n"
-    "- which columns of PostgreSQL arrive without their values: `name`, `varbit`, `bit[]`, "
-    "`int2vector`, `oidvector`, arrays of more than one dimension;\n"
-    "- which arrive without large values that an update leaves unchanged: vectors, `geometry`, "
+    "- columns of PostgreSQL without values: `name`, `varbit`, `bit[]`, `int2vector`, "
+    "`oidvector`, arrays of several dimensions;\n"
+    "- columns without large values that an update leaves unchanged: vectors, `geometry`, "
     "`geography`, and bytes with `binary.handling.mode: base64` ("
     "[Large values](sources/postgresql.md#large-values-toast)).\n\n"
-    "The other formats are on [their pages](formats/README.md).\n"
+    "Other formats: [their pages](formats/README.md).\n"
 )
 
 ARRIVES: Final = {
@@ -59,9 +58,8 @@ ARRIVES: Final = {
     Wire.DOUBLE: "`double`",
     Wire.STRING: "`string`",
     Wire.BYTES_BASE64: "`bytes`, `string` (base64)",
-    Wire.BYTES_HEX: "`string`",
+    Wire.BYTES_HEX: "`string` (hex)",
     Wire.DECIMAL_BYTES: "`Decimal`",
-    Wire.DECIMAL_TEXT: "`string`, `double`",
     Wire.VARIABLE_SCALE_DECIMAL: "`VariableScaleDecimal`",
     Wire.EPOCH_DAYS: "`Date`",
     Wire.EPOCH_MILLIS: "`Timestamp`",
@@ -205,21 +203,45 @@ def _table(rows: Iterable[Iterable[Sequence[str]]]) -> str:
 def _rows(
     name: str, setting: Setting, mapped: Callable[[ConnectorModes], Column | UnmappedColumn]
 ) -> Iterator[Sequence[str]]:
-    """One for each outcome, with the values of the setting that lead to it."""
-    values: dict[tuple[str, str, str], list[str]] = {}
+    """One for each result in the lake, with the values of the setting that lead to it."""
+    columns: dict[tuple[str, str], dict[str, Column | UnmappedColumn]] = {}
     for value, modes in setting.modes.items():
-        values.setdefault(_outcome(mapped(modes)), []).append(value)
-    for outcome, which in values.items():
-        told = f"`{setting.name}`: {', '.join(which)}" if len(values) > 1 else ""
-        yield (_names(name), told, *outcome)
+        column = mapped(modes)
+        columns.setdefault(_result(column), {})[value] = column
+    for result, which in columns.items():
+        told = f"`{setting.name}`: {_chosen(which, setting.modes)}" if len(columns) > 1 else ""
+        yield (_names(name), told, _arrives(which), *result)
 
 
-def _outcome(column: Column | UnmappedColumn) -> tuple[str, str, str]:
+def _chosen(values: Collection[str], all_values: Collection[str]) -> str:
+    """Names some of a setting's values, or the only ones that are not among them."""
+    others = [each for each in all_values if each not in values]
+    is_most = len(values) > len(others) + 1
+    return f"not {', '.join(others)}" if is_most else ", ".join(values)
+
+
+def _arrives(columns: Mapping[str, Column | UnmappedColumn]) -> str:
+    """All schemas by which the values come, each once, by the setting's values."""
+    mapped = {value: each for value, each in columns.items() if isinstance(each, Column)}
+    names = {
+        name: None
+        for value, each in mapped.items()
+        for name in _schema(each.element_wire or each.wire, value).split(", ")
+    }
+    is_array = any(each.element_wire is not None for each in mapped.values())
+    return f"{'array of ' if is_array else ''}{', '.join(names)}"
+
+
+def _schema(wire: Wire, value: str) -> str:
+    if wire is Wire.DECIMAL_TEXT:
+        return "`double`" if value == DecimalMode.DOUBLE else "`string`"
+    return ARRIVES[wire]
+
+
+def _result(column: Column | UnmappedColumn) -> tuple[str, str]:
     if isinstance(column, UnmappedColumn):
-        return "", "**refused**", column.reason
-    wire = column.element_wire or column.wire
-    arrives = ARRIVES[wire] if column.element_wire is None else f"array of {ARRIVES[wire]}"
-    return arrives, f"`{type_text(column.type)}`", column.comment
+        return "**refused**", column.reason
+    return f"`{type_text(column.type)}`", column.comment
 
 
 def _names(name: str) -> str:

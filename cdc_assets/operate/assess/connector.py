@@ -36,7 +36,7 @@ MODES: Final = (
     "binary.handling.mode", "interval.handling.mode", "include.unknown.datatypes",
 )  # fmt: skip
 NAME_CONVERTER: Final = (
-    "name the converters in the connector's configuration, with "
+    "name the converters at the connector, with "
     "value.converter.replace.null.with.default=false, for keys too"
 )
 

@@ -226,31 +226,31 @@ def _unsigned(facts: ConnectorCase) -> str:
 
 RULES: Final[tuple[Rule[ConnectorCase], ...]] = (
     Rule(
-        "connector_state", _NO, "the connector and its tasks", _state,
+        "connector_state", _NO, "states of connector and tasks", _state,
         "no changes arrive until it runs",
-        "correct what its status in Kafka Connect names, and start it again",
+        "correct the cause in its status in Kafka Connect, and restart it",
     ),
     *(each.rule for each in LOSSY),
     Rule(
-        "nulls_unseen", _PARTIAL, "the converter of a source without `database:`",
+        "nulls_unseen", _PARTIAL, "the converter, without `database:`",
         partial(_nulls, replaced=False),
         "unless that is set to keep NULL, rows have a column's default in its place",
         NAME_CONVERTER,
     ),
     Rule(
-        "nulls_replaced", _PARTIAL, "the converter of a source without `database:`",
+        "nulls_replaced", _PARTIAL, "the converter, without `database:`",
         partial(_nulls, replaced=True),
         "rows have defaults in the place of NULL, and nobody downstream can tell",
         "set value.converter.replace.null.with.default=false, for keys too",
     ),
     Rule(
-        "modes_differ", _NO, "modes of values, where records have no schemas", _modes,
+        "modes_differ", _NO, "modes of values, without schemas", _modes,
         "records carry no schema, so values are read as what they are not, or refused",
         "repeat its modes under sources.{source}.connector, or set "
         "value.converter.schemas.enable=true", stops=True,
     ),
     Rule(
-        "types_guessed", _PARTIAL, "whether schemas or a database tell types", _guessed,
+        "types_guessed", _PARTIAL, "schemas, without `database:`", _guessed,
         "types are guessed from values, and changes of them are not noticed",
         "set value.converter.schemas.enable=true, or configure database:",
     ),
@@ -268,13 +268,13 @@ RULES: Final[tuple[Rule[ConnectorCase], ...]] = (
         "the lake keeps the rows of a table that is truncated", "set skipped.operations=none",
     ),
     Rule(
-        "signals_unanswered", _PARTIAL, "settings of signals in Kafka", _signals,
+        "signals_unanswered", _PARTIAL, "settings of Kafka signals", _signals,
         "cdc-assets resnapshot --via signal refuses its tables", "set {settings}",
     ),
     Rule(
         "transformations", _PARTIAL, "transformations", _transformed,
         "what it leaves out, renames or routes elsewhere is not what the source has",
-        "leave it out, unless topics stay one per table and values whole",
+        "remove it, unless topics stay one per table and values whole",
     ),
     Rule(
         "deletes_dropped", _NO, f"deletes in `{_FLATTEN}`", _dropped_deletes,
@@ -284,17 +284,17 @@ RULES: Final[tuple[Rule[ConnectorCase], ...]] = (
     Rule(
         "transformations", _PARTIAL, f"`add.fields` of `{_FLATTEN}`", _without_fields,
         "changes count in Kafka's order, and latencies are not known",
-        "add the fields that docs/reference/formats/debezium-json.md lists, or send whole events",
+        "add the fields in docs/reference/formats/debezium-json.md, or send whole events",
     ),
     Rule(
-        "columns_left_out", _PARTIAL, "settings that leave columns out, or alter them", _left_out,
+        "columns_left_out", _PARTIAL, "settings that exclude or alter columns", _left_out,
         "the lake has them as the connector sends them, not as the source has them",
-        "if that is not meant, remove the setting and take a new snapshot",
+        "accept this if intended; else remove the setting and take a new snapshot",
     ),
     Rule(
         "converter_differs", _NO, "`value.converter`, or the first records", _converter,
         "no record can be read",
-        "configure the format that it writes, or the converter that is expected",
+        "configure its format, or the expected converter",
     ),
     Rule(
         "unsigned_as_long", _PARTIAL, "`bigint.unsigned.handling.mode`, without `database:`",
@@ -302,7 +302,7 @@ RULES: Final[tuple[Rule[ConnectorCase], ...]] = (
         "set it to precise, or configure database:",
     ),
     Rule(
-        "no_cuts", _PARTIAL, "what `consistent` needs of transactions", _uncut,
+        "no_cuts", _PARTIAL, "transaction metadata, for `consistent`", _uncut,
         "there are no states of all tables as of one commit", "set {setting}",
     ),
 )  # fmt: skip

@@ -141,37 +141,37 @@ POSTGRES: Final[tuple[Rule[Postgres], ...]] = (
         "set wal_level = logical and restart the server",
     ),
     Rule(
-        "slot_missing", _NO, "replication slots of the connectors", _missing_slots,
+        "slot_missing", _NO, "the connectors' slots", _missing_slots,
         "no changes are read; those since it was there are lost",
-        "start the connector, and take a new snapshot if the slot was there before",
+        "start the connector; take a new snapshot if the slot existed before",
     ),
     Rule(
-        "slot_lost", _NO, "replication slots of the connectors", _lost_slots,
+        "slot_lost", _NO, "the connectors' slots", _lost_slots,
         "changes are lost that the connector has not read",
         "drop the slot, let the connector make it, and take a new snapshot; raise "
         "max_slot_wal_keep_size",
     ),
     Rule(
-        "slot_idle", _PARTIAL, "replication slots of the connectors", _idle_slots,
-        "no changes arrive, and the slot holds WAL back", "start its connector",
+        "slot_idle", _PARTIAL, "the connectors' slots", _idle_slots,
+        "no changes arrive, and the slot holds WAL back", "start the connector",
     ),
     Rule(
-        "slot_holds_wal", _PARTIAL, "all replication slots, by the WAL that they hold back",
+        "slot_holds_wal", _PARTIAL, "WAL that any replication slot retains",
         _holding_slots, "{what}",
-        "start whoever reads it, or drop the slot if nobody does; set heartbeat.interval.ms",
+        "start its reader, or drop an unused slot; set heartbeat.interval.ms",
     ),
     Rule(
-        "publication_missing", _NO, "publications of the connectors", _missing_publications,
+        "publication_missing", _NO, "the connectors' publications", _missing_publications,
         "no changes are published",
-        "CREATE PUBLICATION {name} FOR ALL TABLES, or name the right one",
+        "CREATE PUBLICATION {name} FOR ALL TABLES, or correct publication.name",
     ),
     Rule(
-        "publication_operations", _NO, "the publications' operations on rows",
+        "publication_operations", _NO, "the publications' operations",
         _unpublished_changes, "the lake keeps rows as they were before such changes",
         _PUBLISH_ALL, stops=True,
     ),
     Rule(
-        "publication_operations", _PARTIAL, "whether publications have truncates",
+        "publication_operations", _PARTIAL, "truncates in publications",
         _unpublished_truncates, "the lake keeps the rows of a table that is truncated",
         _PUBLISH_ALL,
     ),
@@ -202,12 +202,12 @@ BINLOG: Final[tuple[Rule[BinlogServer], ...]] = (
         "binlog_off", _PARTIAL, "`log_bin`",
         lambda s: "" if s.has_binlog else "the server of database: has no binlog (log_bin)",
         "it is not the one that the connector reads: nothing is known of that one's settings",
-        "name the connector's server, or set log_bin if this is it",
+        "name the connector's server, or set log_bin",
     ),
     Rule(
         "server_id", _NO, "`server_id`",
         lambda s: "the server has no server_id" if s.has_binlog and s.server_id == 0 else "",
-        "no connector can read its binlog", "set server_id to a number of its own",
+        "no connector can read its binlog", "set server_id to a unique number",
     ),
     Rule(
         "binlog_row_metadata", _PARTIAL, "`binlog_row_metadata`", _row_metadata,
@@ -222,7 +222,7 @@ BINLOG: Final[tuple[Rule[BinlogServer], ...]] = (
         "set gtid_mode=ON and enforce_gtid_consistency=ON",
     ),
     Rule(
-        "binlog_retention", _PARTIAL, "how long the binlog is kept", _kept,
+        "binlog_retention", _PARTIAL, "the binlog's retention", _kept,
         "a connector that stands still for longer loses changes",
         "SET GLOBAL binlog_expire_logs_seconds=864000",
     ),
@@ -303,14 +303,14 @@ def _missing(connector: Connector, grants: Grants) -> Iterator[tuple[str, str]]:
 
 USERS: Final[tuple[Rule[User], ...]] = (
     Rule(
-        "connector_user", _NO, "the attribute REPLICATION of the connector's role",
+        "connector_user", _NO, "REPLICATION of the connector's role",
         _not_replicating, _CHANGES, 'ALTER ROLE "{user}" REPLICATION',
     ),
     Rule(
         "connector_user_unseen", _PARTIAL, "the grants of the connector's user", _unseen_rights,
         "whether it can read changes, and take snapshots, is not known",
-        "check them by docs/how-to/sources/mysql.md, and accept this; or grant SELECT ON mysql.* "
-        "to the user of database.dsn",
+        "grant SELECT ON mysql.* to the user of database.dsn; or check them by "
+        "docs/how-to/sources/mysql.md, and accept this",
     ),
     Rule(
         "connector_user", _NO, "the grants of the connector's user", _missing_rights, "{impact}",
@@ -356,8 +356,8 @@ def _wrong_clocks(clocks: Sequence[Clock]) -> Iterable[Obstacle]:
 
 CLOCKS: Final[tuple[Rule[Sequence[Clock]], ...]] = (
     Rule(
-        "clock", _PARTIAL, "the clocks of the database, Kafka Connect and Spark", _wrong_clocks,
+        "clock", _PARTIAL, "clocks of the database, Kafka Connect and Spark", _wrong_clocks,
         "latencies, and with them the SLO, are wrong by as much",
-        "let all machines follow one time server (NTP)",
+        "synchronize all clocks by NTP",
     ),
 )  # fmt: skip

@@ -75,23 +75,22 @@ READ: Final[tuple[Rule[ReadTable], ...]] = (
     Rule(
         "reader_version", Verdict.NO, "a table's format version, and `lake.readers`", _unread,
         "the table cannot be read there, and no table goes back to an earlier version",
-        "make the table again, in the version that all readers read: "
-        "cdc-assets reset --table {table}; or "
-        "take the reader out of lake.readers",
+        "recreate it in a version that all readers read: "
+        "cdc-assets reset --table {table}; or remove the reader from lake.readers",
     ),
     Rule(
-        "reader_deletes", Verdict.NO, "what marks rows as deleted, and `lake.readers`", _unapplied,
+        "reader_deletes", Verdict.NO, "delete files, and `lake.readers`", _unapplied,
         "rows that are deleted may be seen there",
         "merge the table once, then write its files again: cdc-assets compact {table} --rewrite",
     ),
 )  # fmt: skip
 MAINTAINED: Final[tuple[Rule[LakeConfig], ...]] = (
     Rule(
-        "s3_tables", Verdict.PARTIAL, "a catalog of S3 Tables, by its configuration", _s3_tables,
+        "s3_tables", Verdict.PARTIAL, "a catalog of S3 Tables", _s3_tables,
         "snapshots expire after 120 hours, but for one, whatever cuts, tags and delete markers "
         "need; files are compacted at any time, and batches in progress are planned again",
-        "disable icebergSnapshotManagement and icebergCompaction of these tables, and of those in "
-        "cdc_assets_tombstones (aws s3tables put-table-maintenance-configuration): `maintenance` "
-        "does both. Or read docs/engines.md on S3 Tables; then accept this",
+        "disable icebergSnapshotManagement and icebergCompaction for these tables and those in "
+        "cdc_assets_tombstones (aws s3tables put-table-maintenance-configuration), or see "
+        "docs/engines.md; then accept this",
     ),
 )  # fmt: skip

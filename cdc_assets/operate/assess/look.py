@@ -413,51 +413,50 @@ def _no_connector(asked: SourceAccess) -> str:
 
 
 _UNSEEN: Final = "state and settings of what writes them are not known"
-_ACCEPT: Final = "check the settings that docs/how-to/sources names, and accept this"
+_ACCEPT: Final = "check the settings in docs/how-to/sources, and accept this"
 
 CONFIGURED: Final[tuple[Rule[Tables], ...]] = (
     Rule(
         "table_unknown", _PARTIAL, "names under `tables:`", _unknown_tables,
         "what it says there (key, types, excluded and masked columns) holds for no table",
-        "write the name as the source does, in its case too; or take it out",
+        "correct the name, in its case too, or remove it",
     ),
 )  # fmt: skip
 LOGINS: Final[tuple[Rule[Iterable[Plaintext]], ...]] = (
     Rule(
-        "plaintext_login", _PARTIAL, "logins over connections whose server nobody verifies",
+        "plaintext_login", _PARTIAL, "logins over unverified connections",
         _plaintext, "whoever sits between may read the login, or answer in the server's place",
         "{remedy}",
     ),
 )  # fmt: skip
 ASKED: Final[tuple[Rule[SourceAccess], ...]] = (
     Rule(
-        "connector_unseen", _PARTIAL, "`connect.url` of a source with Debezium's format",
+        "connector_unseen", _PARTIAL, "`connect.url`, for Debezium's formats",
         partial(_no_connect, is_debezium=True), _UNSEEN,
-        f"configure it; if none can be asked, {_ACCEPT}",
+        f"configure it; if impossible, {_ACCEPT}",
     ),
     Rule(
-        "connector_unseen", _PARTIAL, "the writer of other formats",
+        "connector_unseen", _PARTIAL, "the writer, for other formats",
         partial(_no_connect, is_debezium=False), _UNSEEN, _ACCEPT,
     ),
     Rule(
-        "connector_missing", _PARTIAL, "whether Kafka Connect has the connector", _no_connector,
+        "connector_missing", _PARTIAL, "the connector's name", _no_connector,
         "nothing is known of how its records are written",
-        "register it, or name it (connect.connector)",
+        "register the connector, or set connect.connector",
     ),
     Rule(
         "tables_unseen", _PARTIAL, "`database:`",
         lambda asked: "" if asked.has_database else "no database: is configured",
         "keys, columns and the database's settings are known from records only",
-        "configure database:; where it cannot be PostgreSQL, MySQL or MariaDB, check what "
-        "docs/how-to/sources says of it, and accept this",
+        "configure database:; for another kind check docs/how-to/sources, and accept this",
     ),
 )  # fmt: skip
 UNSEARCHED: Final[tuple[Rule[bool], ...]] = (
     Rule(
-        "values_unseen", _PARTIAL, "whether a table's values were searched",
+        "values_unseen", _PARTIAL, "the search of values",
         lambda is_searched: "" if is_searched
         else "its values were not searched: no right, or no time",
         "whether all of them can arrive is not known",
-        "grant SELECT on it to the user of database.dsn, or lower assess.rows",
+        "grant SELECT to the user of database.dsn, or lower assess.rows",
     ),
 )  # fmt: skip

@@ -130,9 +130,9 @@ LOSSY: Final = (
         "numbers_stop", "decimal.handling.mode", "precise", _is("precise"),
         "one NaN or infinity in a numeric stops the connector, and with it all of its tables, or "
         "becomes NULL",
-        "set decimal.handling.mode=string, before tables are made: with "
-        "connector.decimal_handling_mode: string here where records have no schemas, else with "
-        "column.propagate.source.type=.* at the connector", _POSTGRES,
+        "before tables exist, set decimal.handling.mode=string; also "
+        "column.propagate.source.type=.* there, or without schemas "
+        "connector.decimal_handling_mode: string here", _POSTGRES,
     ),
     Lossy(
         "large_records_stop", "producer.override.max.request.size", "1048576",
@@ -146,8 +146,8 @@ LOSSY: Final = (
         "snapshot_mode", "snapshot.mode", "initial",
         _is("never", "no_data", "schema_only", "recovery"),
         "rows from before the connector's start arrive only once they change",
-        "set snapshot.mode=initial, or initial: read here, or ask for an incremental snapshot of "
-        "each table", of_first_rows=True,
+        "set snapshot.mode=initial, or initial: read here, or request incremental snapshots",
+        of_first_rows=True,
     ),
     Lossy(
         "decimals_as_double", "decimal.handling.mode", "precise", _is("double"), _DIGITS,
@@ -171,7 +171,7 @@ LOSSY: Final = (
     Lossy(
         "publication_autocreate", "publication.autocreate.mode", "", _is("filtered"),
         "tables that are created later are not captured",
-        "make a publication FOR ALL TABLES and set the mode to disabled, or to all_tables",
+        "create a publication FOR ALL TABLES and set disabled; or set all_tables",
         _POSTGRES,
     ),
     Lossy(
@@ -204,7 +204,7 @@ LOSSY: Final = (
             "changes_filtered", f"log.mining.{who}.list", "", _GIVEN,
             f"changes that others have made are left out, {_UNSEEN}" if who.endswith("include")
             else f"changes that these have made are left out, {_UNSEEN}",
-            f"remove log.mining.{who}.list, and rebuild the tables", _ORACLE, stops=True,
+            "remove the setting, and rebuild the tables", _ORACLE, stops=True,
         )
         for who in ("username.include", "username.exclude", "clientid.include", "clientid.exclude")
     ),
@@ -228,7 +228,7 @@ LOSSY: Final = (
         Lossy(
             "snapshot_filtered", setting, "", _GIVEN,
             "rows that its snapshots leave out arrive only once they change",
-            f"remove {setting}, or accept this if the lake is not to have these rows",
+            "remove the setting, or accept this if the lake should not have these rows",
         )
         for setting in ("snapshot.select.statement.overrides", "snapshot.include.collection.list")
     ),
@@ -241,8 +241,8 @@ LOSSY: Final = (
         "lobs_left_out", "lob.enabled", "false", _is_not("true"),
         "columns of CLOB, NCLOB, BLOB and XMLTYPE are empty in rows that are inserted later, "
         f"{_UNSEEN}",
-        "set lob.enabled=true; accept this if no table has such columns, or column.exclude.list "
-        "leaves them out", _ORACLE,
+        "set lob.enabled=true; accept this if no table has such columns, or "
+        "column.exclude.list names them", _ORACLE,
     ),
     Lossy(
         "partial_updates", "capture.mode", "change_streams_update_full",

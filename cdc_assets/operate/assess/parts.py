@@ -38,7 +38,7 @@ _CATALOGS: Final = (
 )
 _SPARK: Final = ".".join(map(str, LEAST_SPARK))
 _ICEBERG: Final = ".".join(map(str, LEAST_ICEBERG))
-_REMEDY: Final = "`cdc-assets jars` prints what a Spark server of your own needs"
+REMEDY: Final = "`cdc-assets jars` prints what your Spark server needs"
 
 
 def _away(error: CdcError, *, is_asked: bool) -> Iterable[Obstacle]:
@@ -69,30 +69,30 @@ def _rules_of(name: str, looks_at: str, impact: str) -> tuple[Rule[CdcError], Ru
 _NOTHING_MERGED: Final = "no batch can be merged"
 AWAY: Final[Mapping[str, tuple[Rule[CdcError], ...]]] = {
     "kafka": _rules_of(
-        "kafka", "whether Kafka answers", "nothing can be read, and topics are not judged"
+        "kafka", "Kafka", "nothing can be read, and topics are not judged"
     ),
     "catalog": _rules_of(
-        "catalog", "whether the catalog answers, and tables can be read",
+        "catalog", "the catalog, and reading its tables",
         "no batch can be planned or published",
     ),
     "connect": _rules_of(
-        "connect", "whether Kafka Connect answers",
+        "connect", "Kafka Connect",
         "how the connector is, and how it is set, is not known",
     ),
     "database": _rules_of(
-        "database", "whether the database answers",
+        "database", "the database",
         "types, keys and what is published of its tables are not known",
     ),
     "registry": _rules_of(
-        "registry", "whether the schema registry answers",
+        "registry", "the schema registry",
         "records with schemas that were not seen before cannot be read",
     ),
-    "spark": _rules_of("spark", "whether Spark answers", _NOTHING_MERGED),
+    "spark": _rules_of("spark", "Spark", _NOTHING_MERGED),
     "warehouse": _rules_of(
-        "warehouse", "whether a file can be written, read and deleted", "no batch can be written"
+        "warehouse", "writing, reading and deleting a file", "no batch can be written"
     ),
     "spark_tables": _rules_of(
-        "spark_tables", "whether Spark's account may create, write, read and drop a table",
+        "spark_tables", "creating, writing, reading and dropping a table",
         "no batch can be written, or nothing dropped",
     ),
 }  # fmt: skip
@@ -190,35 +190,34 @@ def _without_login(spark: Spark) -> str:
 SPARK: Final[tuple[Rule[Spark], ...]] = (
     Rule(
         "spark", Verdict.NO, "Spark's version", _old_spark, _NOTHING_MERGED,
-        f"use Spark {_SPARK}; {_REMEDY}",
+        f"use Spark {_SPARK}; {REMEDY}",
     ),
     Rule(
         "spark", Verdict.NO, "`spark.sql.extensions`",
         lambda spark: "Spark is without Iceberg's SQL extensions (spark.sql.extensions)"
         if EXTENSIONS not in spark.facts.extensions else "",
-        _NOTHING_MERGED, f"set it to {EXTENSIONS}; {_REMEDY}",
+        _NOTHING_MERGED, f"set it to {EXTENSIONS}; {REMEDY}",
     ),
     Rule(
         "spark", Verdict.NO, "the class of Spark's catalog",
         lambda spark: "Spark has no Iceberg catalog of the configured name"
         if spark.facts.catalog not in _CATALOGS else "",
-        _NOTHING_MERGED, f"define spark.sql.catalog.…; {_REMEDY}",
+        _NOTHING_MERGED, f"define spark.sql.catalog.…; {REMEDY}",
     ),
     Rule(
         "spark", Verdict.NO, "the namespaces of Spark's catalog", _closed_catalog,
         _NOTHING_MERGED,
-        "check that iceberg-spark-runtime is on the server, and its catalog's settings; "
-        f"{_REMEDY}",
+        f"check the server's iceberg-spark-runtime and catalog settings; {REMEDY}",
     ),
     Rule(
         "iceberg", Verdict.NO, "the version of Spark's Iceberg", _old_iceberg,
         "batches cannot be written: decode.jar is made for this version",
-        f"use iceberg-spark-runtime {_ICEBERG} or newer; {_REMEDY}",
+        f"use iceberg-spark-runtime {_ICEBERG} or newer; {REMEDY}",
     ),
     Rule(
         "spark", Verdict.NO, "Spark's reader of Kafka",
         lambda spark: "" if spark.facts.reads_kafka else "Spark is without its reader of Kafka",
-        _NOTHING_MERGED, f"add spark-sql-kafka-0-10; {_REMEDY}",
+        _NOTHING_MERGED, f"add spark-sql-kafka-0-10; {REMEDY}",
     ),
     Rule(
         "spark", Verdict.NO, "Spark's build of `decode.jar`",
@@ -227,14 +226,14 @@ SPARK: Final[tuple[Rule[Spark], ...]] = (
         _NOTHING_MERGED, spark_jar.REMEDY,
     ),
     Rule(
-        "kafka_login", Verdict.NO, "the jar of the login to MSK by IAM", _without_login,
+        "kafka_login", Verdict.NO, "the jar for MSK's IAM login", _without_login,
         "batches that Spark reads from Kafka fail",
-        f"add software.amazon.msk:aws-msk-iam-auth (the one named -all); {_REMEDY}",
+        f"add software.amazon.msk:aws-msk-iam-auth (the one named -all); {REMEDY}",
     ),
     Rule(
-        "jdbc_driver", Verdict.PARTIAL, "the JDBC driver of the source's database",
+        "jdbc_driver", Verdict.PARTIAL, "JDBC driver of the source",
         _without_driver, "tables cannot be read again from their source (resnapshot)",
-        f"add {{artifact}}; {_REMEDY}",
+        f"add {{artifact}}; {REMEDY}",
     ),
 )  # fmt: skip
 
@@ -335,10 +334,10 @@ def probe_warehouse(at: Subject, lake: Lake, warehouse: str) -> Iterator[Finding
 
 WAREHOUSE: Final[tuple[Rule[str], ...]] = (
     Rule(
-        "warehouse", Verdict.NO, "whether files can be deleted",
+        "warehouse", Verdict.NO, "deleting files",
         lambda left: f"what is written into the warehouse cannot be deleted ({left})"
         if left else "",
         "upkeep fails, and files of tables that were dropped or compacted stay",
-        "allow deleting below the warehouse, and remove this file",
+        "allow deletes below the warehouse, and remove this file",
     ),
 )  # fmt: skip

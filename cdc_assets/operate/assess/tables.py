@@ -33,7 +33,7 @@ _NO, _PARTIAL = Verdict.NO, Verdict.PARTIAL
 _SENDS: Final = "PostgreSQL sends no change of it"
 _DEFAULTS: Final = "rows have the default in the place of NULL, and nobody downstream can tell"
 _NULL: Final = "it arrives as NULL, unnoticed"
-_OTHERWISE: Final = "store such values otherwise at the source, or set"
+_OTHERWISE: Final = "change such values at the source, or set"
 _OUT_OF_RANGE: Final = (
     "no table of Iceberg can hold it for every reader: its records are refused; a date before the "
     "year 1 arrives as one after it from the connector's snapshot"
@@ -287,35 +287,35 @@ def _out_of_range(known: KnownTable, *, stops: bool) -> Iterable[Obstacle]:
 
 MISSING: Final[tuple[Rule[Table], ...]] = (
     Rule(
-        "table_gone", _PARTIAL, "whether the database has the table",
+        "table_gone", _PARTIAL, "the table in the database",
         lambda table: "the database does not have the table, or does not show it"
         if table.found is None else "",
         "nothing but its records tells its columns",
-        "grant a right on it to the user of database.dsn; if it was dropped, see dropped_table",
+        "grant SELECT on it to the user of database.dsn; if it was dropped, see dropped_table",
     ),
 )  # fmt: skip
 
 RULES: Final[tuple[Rule[KnownTable], ...]] = (
     Rule(
-        "unlogged", _NO, "whether PostgreSQL logs the table", _unlogged,
+        "unlogged", _NO, "logging of the table (PostgreSQL)", _unlogged,
         f"{_SENDS}, and it is empty after a crash",
         "ALTER TABLE … SET LOGGED, then take a new snapshot", stops=True,
     ),
     Rule(
         "by_partition", _NO, "publications of partitions", _by_partition,
         "its topic holds a snapshot at most, and stands still",
-        "ALTER PUBLICATION … SET (publish_via_partition_root = true), and leave the partitions "
-        "out of the connector", stops=True,
+        "ALTER PUBLICATION … SET (publish_via_partition_root = true), and exclude the partitions "
+        "at the connector", stops=True,
     ),
     Rule(
         "table_not_published", _NO, "the table's publications", _not_published,
         f"{_SENDS}: a snapshot of it stands still",
-        "ALTER PUBLICATION … ADD TABLE, or make one FOR ALL TABLES", stops=True,
+        "ALTER PUBLICATION … ADD TABLE, or create one FOR ALL TABLES", stops=True,
     ),
     Rule(
         "row_filter", _NO, "row filters of publications", _row_filter,
         "those of a snapshot would never change",
-        "drop the row filter, or set row_filter: accept if the snapshot leaves them out too",
+        "drop the row filter, or set row_filter: accept if the snapshot filters the same rows",
         stops=True,
     ),
     Rule(
@@ -324,18 +324,18 @@ RULES: Final[tuple[Rule[KnownTable], ...]] = (
         "ALTER TABLE … REPLICA IDENTITY FULL{partitions}{other}",
     ),
     Rule(
-        "condition_unfit", _NO, "the columns that `where` names", _unfit_condition,
+        "condition_unfit", _NO, "columns in `where`", _unfit_condition,
         "nothing decides which rows the lake table gets",
         "correct tables.<schema.table>.where", stops=True,
     ),
     Rule(
-        "values_left_alone", _PARTIAL, "replica identity and large columns of a table with `where`",
+        "values_left_alone", _PARTIAL, "large columns of a table with `where`",
         _left_alone,
         "the table stops at a row that begins to match, as nothing has these values",
         "ALTER TABLE … REPLICA IDENTITY FULL{partitions}",
     ),
     Rule(
-        "binlog_rows", _NO, "the binlog's format, row image and JSON values", _binlog_rows,
+        "binlog_rows", _NO, "binlog format, row image, JSON values", _binlog_rows,
         "its changes do not hold whole rows, or not in their order",
         "{statement} for all sessions, then take a new snapshot of the table", stops=True,
     ),
@@ -346,36 +346,35 @@ RULES: Final[tuple[Rule[KnownTable], ...]] = (
             "the lake keeps such rows as they were before", "{remedy}", stops=stops,
         )
         for kind, looks_at in (
-            (SilentKind.CASCADES, "foreign keys that change rows without events"),
-            (SilentKind.UNLOGGED, "heirs, and databases that the log leaves out"),
+            (SilentKind.CASCADES, "foreign keys that cascade"),
+            (SilentKind.UNLOGGED, "inheriting tables; databases left out of the log"),
         )
         for stops in (True, False)
     ),
     Rule(
-        "no_transactions", _PARTIAL, "`provide.transaction.metadata`, where keys do not tell",
+        "no_transactions", _PARTIAL, "`provide.transaction.metadata`, without keys",
         _no_transactions,
         "a row that is delivered twice cannot be distinguished from two rows: the table stops then",
         "set provide.transaction.metadata=true{other}",
     ),
     Rule(
-        "history_without_key", _NO, "the key of a table with `mode: history`",
+        "history_without_key", _NO, "the key, with `mode: history`",
         _history_without_key,
         "versions are those of a key's row: the table stops before it is made",
-        "name a key (tables.<schema.table>.primary_key), or take mode: changelog", stops=True,
+        "set tables.<schema.table>.primary_key, or mode: changelog", stops=True,
     ),
     Rule(
-        "refused_table", _NO, "whether events identify their row", _refused_table,
+        "refused_table", _NO, "identity of rows in events", _refused_table,
         "its events do not tell which row they mean", "{remedy}", stops=True,
     ),
     Rule(
-        "connector_user", _NO, "the right of the connector's user to read the table", _unreadable,
-        "its snapshot fails, and the connector with it", "GRANT SELECT on it to that user",
+        "connector_user", _NO, "SELECT of the connector's user", _unreadable,
+        "its snapshot fails, and the connector with it", "GRANT SELECT to that user",
     ),
     Rule(
-        "unpublished_column", _PARTIAL, "generated columns, and column lists of publications",
+        "unpublished_column", _PARTIAL, "generated columns, publications' column lists",
         _unpublished, "the lake is without the column",
-        "publish it (publish_generated_columns = stored, or the publication's column list), or "
-        "exclude it in the configuration",
+        "publish it (publish_generated_columns = stored, or the column list), or exclude it here",
     ),
     Rule(
         "refused_column", _NO, "the column's type", _refused_columns, "{reason}",
@@ -384,7 +383,7 @@ RULES: Final[tuple[Rule[KnownTable], ...]] = (
     Rule(
         "stored_as_text", _PARTIAL, "the column's type", _stored_as_text,
         "it is stored as text, which is exact and which numbers cannot be reckoned with",
-        "configure a type for the column if its values fit one",
+        "configure a type if all values fit",
     ),
     Rule(
         "nulls_unseen", _PARTIAL, "defaults of columns that may be NULL",
@@ -392,12 +391,12 @@ RULES: Final[tuple[Rule[KnownTable], ...]] = (
         NAME_CONVERTER,
     ),
     Rule(
-        "nulls_replaced", _NO, "defaults of columns that may be NULL, in JSON",
+        "nulls_replaced", _NO, "such defaults, in JSON",
         partial(_nulls, replaced=True, by_json=True), _DEFAULTS,
         "set value.converter.replace.null.with.default=false, for keys too", stops=True,
     ),
     Rule(
-        "nulls_replaced", _PARTIAL, "defaults of columns that may be NULL, in other encodings",
+        "nulls_replaced", _PARTIAL, "such defaults, in other encodings",
         partial(_nulls, replaced=True), _DEFAULTS,
         "drop the default, or use a converter that keeps NULL",
     ),
@@ -409,7 +408,7 @@ RULES: Final[tuple[Rule[KnownTable], ...]] = (
         for stops_at, looks_at, impact in (
             (False, "NaN and infinity in a `numeric`", _NULL),
             (True, "NaN and infinity in a `numeric`", "the connector stops at it"),
-            (None, "NaN and infinity in a `numeric`, if no connector can be asked",
+            (None, "NaN and infinity in a `numeric`, without a connector",
              f"unless the connector stops at it, {_NULL}"),
         )
     ),
@@ -420,8 +419,8 @@ RULES: Final[tuple[Rule[KnownTable], ...]] = (
             f"{_OTHERWISE} bad_records: quarantine",
         )
         for stops, looks_at in (
-            (True, "infinity, and years that no date has, with `bad_records: fail`"),
-            (False, "infinity, and years that no date has"),
+            (True, "infinity, years outside 1 to 9999, with `bad_records: fail`"),
+            (False, "infinity, years outside 1 to 9999"),
         )
     ),
 )  # fmt: skip

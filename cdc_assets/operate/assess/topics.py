@@ -15,15 +15,13 @@ from cdc_assets.operate.assess.finding import Finding, Obstacle, Rule, Subject, 
 
 _NO, _PARTIAL = Verdict.NO, Verdict.PARTIAL
 _ANEW: Final = (
-    "let the producer choose partitions by the row's key, and build the table from a new snapshot: "
-    "cdc-assets rebuild --from-snapshot (docs/how-to/tables/add-partitions.md)"
+    "partition by the row's key, then rebuild from a new snapshot: cdc-assets rebuild "
+    "--from-snapshot (docs/how-to/tables/add-partitions.md)"
 )
 _KEPT: Final = "a record that leaves the log before it is merged stops the table"
-_LONGER: Final = "make it longer than the longest time in which nobody merges, such as 7 days"
+_LONGER: Final = "set it longer than any pause of merging, such as 7 days"
 _BROKERS: Final = "hours are cut by the brokers' clocks, and latencies in Kafka are not seen"
-_CREATE_TIME: Final = (
-    "set message.timestamp.type=CreateTime: records that come from then on have the right time"
-)
+_CREATE_TIME: Final = "set message.timestamp.type=CreateTime, which corrects later records"
 _MOVE: Final = "keys move between them, and Kafka's offsets alone order its changes"
 
 
@@ -170,11 +168,11 @@ def _added(topic: Topic, *, is_used: bool) -> str:
 
 RULES: Final[tuple[Rule[Topic], ...]] = (
     Rule(
-        "topic_missing", _NO, "whether the topic exists", _missing,
-        "there is nothing to merge", "let the connector make it, or remove the table",
+        "topic_missing", _NO, "the topic", _missing,
+        "there is nothing to merge", "let the connector create it, or remove the table",
     ),
     Rule(
-        "topic_settings", _PARTIAL, "whether the topic's settings may be read", _unread,
+        "topic_settings", _PARTIAL, "rights on the topic's settings", _unread,
         "whether it is compacted, or kept for long enough, is not known",
         "allow the user DescribeConfigs on the topics",
     ),
@@ -184,7 +182,7 @@ RULES: Final[tuple[Rule[Topic], ...]] = (
         "set cleanup.policy=delete", stops=True,
     ),
     Rule(
-        "rows_chosen_otherwise", _PARTIAL, "the condition by which the lake table has its rows",
+        "rows_chosen_otherwise", _PARTIAL, "the lake table's `where`",
         lambda topic: "`where` is not what it was" if topic.has_others else "",
         "rows that have not changed since are there, or missing, by the former condition",
         "cdc-assets rebuild",
@@ -193,7 +191,7 @@ RULES: Final[tuple[Rule[Topic], ...]] = (
         "remembered_deletes", _PARTIAL, "`retention.ms`", _kept_for_ever,
         "no delete can be forgotten, since the log may still undo it: what is remembered of "
         "deletes only grows",
-        "set a retention that is longer than any outage, such as 7 days",
+        "set it longer than any outage, such as 7 days",
     ),
     Rule(
         "retention", _NO, "`retention.ms`", _below_slo,
@@ -206,10 +204,10 @@ RULES: Final[tuple[Rule[Topic], ...]] = (
     Rule(
         "retention_bytes", _PARTIAL, "`retention.bytes`", _cut_by_size,
         f"how long changes are kept depends on the load: {_KEPT}",
-        "set retention.bytes=-1 and a retention.ms",
+        "set retention.bytes=-1 and retention.ms",
     ),
     Rule(
-        "append_time", _NO, "`message.timestamp.type`, where places in a binlog order changes",
+        "append_time", _NO, "`message.timestamp.type`, with binlog positions",
         lambda topic: _brokers_times(topic, is_binlog=True),
         f"{_BROKERS}; in {{partitions}} partitions times of one clock tell where a binlog begins "
         "again, and each broker has its own: a reset of the binlog stops the table for good",
@@ -223,19 +221,19 @@ RULES: Final[tuple[Rule[Topic], ...]] = (
         "records_without_key", _PARTIAL, "the first records", _without_keys,
         "changes of one row may be in any of its {partitions} partitions: batches cost more, and "
         "a record without a value deletes nothing",
-        "let the connector write keys (message.key.columns; no transformation of keys)",
+        "make the connector write keys (message.key.columns; no transformation of keys)",
     ),
     Rule(
-        "log_begins_late", _NO, "the first offsets of a new table's topic", _begins_late,
+        "log_begins_late", _NO, "first offsets of a new table's topic", _begins_late,
         "the table would lack the rows that have not changed since",
         "take a new snapshot, or set lost_start: accept if the rest is complete", stops=True,
     ),
     Rule(
-        "partitions_added", _NO, "the number of partitions, where only offsets order changes",
+        "partitions_added", _NO, "partitions, where only offsets order changes",
         lambda topic: _added(topic, is_used=True), f"{_MOVE}: the table stops", _ANEW,
     ),
     Rule(
-        "partitions_added", _PARTIAL, "the number of partitions, where only offsets order changes",
+        "partitions_added", _PARTIAL, "partitions, where only offsets order changes",
         lambda topic: _added(topic, is_used=False),
         f"{_MOVE}: the table stops once a second partition holds records", _ANEW,
     ),

@@ -56,12 +56,12 @@ def judge_writing(at: Subject, refused: WriteRefusal | None) -> Iterator[Finding
 
 NAMESPACES: Final[tuple[Rule[WriteRefusal | None], ...]] = (
     Rule(
-        "spark_namespaces", Verdict.PARTIAL, "whether Spark's account may create namespaces",
+        "spark_namespaces", Verdict.PARTIAL, "creating namespaces",
         lambda refused: f"{refused.error.what} [{refused.error.where}]"
         if refused is not None and refused.is_namespace else "",
         "tables of a schema that the lake does not have yet cannot be made, and whether Spark may "
         "create, write and drop tables was not tried",
-        "allow Spark's account to create namespaces; or make all of them yourself, and accept this",
+        "allow Spark's account to create namespaces; or create all of them, and accept this",
     ),
 )  # fmt: skip
 
@@ -109,23 +109,23 @@ def _tags_apart(tried: TriedCatalog) -> str:
     return f"the catalog: {together.value}" if is_apart and together else ""
 
 
-_ANOTHER: Final = "use another catalog: docs/catalogs.md names those that were tried"
+_ANOTHER: Final = "use a catalog in docs/catalogs.md"
 CATALOG: Final[tuple[Rule[TriedCatalog], ...]] = (
     Rule(
-        "catalog_snapshots", Verdict.NO, "whether a table's snapshots stay when it is written to",
+        "catalog_snapshots", Verdict.NO, "older snapshots after a write",
         lambda tried: "" if tried.abilities.keeps_snapshots
         else "the catalog keeps only a table's newest snapshot",
         "the offsets that earlier batches published are lost with their snapshots, so that batches "
         "may be merged twice, or not at all", _ANOTHER,
     ),
     Rule(
-        "catalog_branches", Verdict.NO, "whether branches and tags are made",
+        "catalog_branches", Verdict.NO, "branches and tags",
         lambda tried: "" if tried.abilities.makes_refs
         else "the catalog makes no branches and tags, whatever it answers",
         "batches of several writes would be visible in part", _ANOTHER,
     ),
     Rule(
-        "catalog_conflicts", Verdict.NO, "two conflicting commits to a table at once",
+        "catalog_conflicts", Verdict.NO, "two conflicting commits",
         lambda tried: "the catalog accepted both of two conflicting commits"
         if tried.abilities.refuses_conflicts is False else "",
         "two runs may overwrite each other's batches", _ANOTHER,
@@ -137,7 +137,7 @@ CATALOG: Final[tuple[Rule[TriedCatalog], ...]] = (
     ),
     Rule(
         "cut_tags", Verdict.PARTIAL,
-        "conflicting requests for several tables at once, for sources with `consistent`",
+        "conflicting requests for several tables, with `consistent`",
         _tags_apart,
         "whoever reads the tag `consistent` while it is moved may find tables of two cuts; the "
         "table of cuts is right at any time",

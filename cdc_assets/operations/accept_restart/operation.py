@@ -45,10 +45,9 @@ class AcceptRestartPlan:
 class AcceptRestart(Operation[AcceptRestartOptions, AcceptRestartPlan]):
     """Resume after a source's restart: restored, upgraded by dump, RESETLOGS, or recreated.
 
-    TABLE is [source.][schema.]table, as in the error that stopped the table. Changes after the
-    restart count as newer than changes before, once: a second restart stops the table again. So
-    does another table of the same name. Rows that the source no longer has stay unless the source
-    sends their deletes.
+    Changes after the restart count as newer than changes before, for this restart only. Another
+    table of the same name still stops. Rows that the source has lost stay until it sends
+    deletes.
     """
 
     name = "accept-restart"

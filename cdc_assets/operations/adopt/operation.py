@@ -35,9 +35,9 @@ class AdoptOptions(OneTable, Planned):
     existing: str = Field(description="The other tool's table: namespace.name")
     replace_duplicates: bool = Field(
         default=False,
-        description="Put the source's row in the place of all rows of a key that has several.",
+        description="Replace all rows of a repeated key by the source's row.",
     )
-    verify: bool = Field(default=True, description="Compare it with its source in the end.")
+    verify: bool = Field(default=True, description="Compare the table with its source at the end.")
 
     @property
     def found(self) -> LakeName:
@@ -116,9 +116,9 @@ class AdoptionPlan:
 class Adopt(Operation[AdoptOptions, AdoptionPlan]):
     """Take over an Iceberg table that another tool made, as the lake table of TABLE.
 
-    The table keeps its files, its history and its partitions. It gets our columns; its rows are
-    compared with the source's by ranges of keys, and those that differ are put right. Then the log
-    is merged from a place before. Stop the other tool first. May be interrupted and run again.
+    Stop the other tool first. The table keeps its files, history and partitions, and gets the
+    columns of cdc_assets. Rows that differ from the source are replaced; then the log is merged
+    from an earlier position. Can be interrupted and rerun.
     """
 
     name = "adopt"

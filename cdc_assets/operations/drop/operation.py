@@ -56,8 +56,8 @@ class RemovalPlan(DirectivePlan):
 class Drop(DirectiveOperation[DropOptions, RemovalPlan]):
     """End the replication of tables. The lake keeps them, unless --lake is given.
 
-    With --lake it lists what it removes, and then removes it: the table's records in quarantine,
-    the tables that belong to it, and the table. Files stay. May be interrupted and run again.
+    With --lake it lists, then removes, the lake table, its side tables and its quarantined records.
+    Files stay. Can be interrupted and rerun.
     """
 
     name = "drop"
@@ -107,9 +107,8 @@ class Drop(DirectiveOperation[DropOptions, RemovalPlan]):
 class Reset(DirectiveOperation[ResetOptions, RemovalPlan]):
     """Remove tables from the lake, and merge all of their logs again.
 
-    Readers find no table until the first batch is merged, and not all rows until the last one is:
-    `rebuild` avoids that. Refused if the log has lost its beginning. May be interrupted and run
-    again.
+    Readers find no table until the first batch, and not all rows until the last: `rebuild` avoids
+    that. Refused if the log has lost its beginning. Can be interrupted and rerun.
     """
 
     name = "reset"

@@ -42,17 +42,16 @@ class RebuildOptions(OneTable, Planned):
 
     from_source: bool = Field(
         default=False,
-        description="Read the rows from the source's database with Spark, and merge the log over "
-        "them. Use it where the log has lost changes.",
+        description="Read the rows from the database with Spark, and merge the log over them. "
+        "For logs that have lost changes.",
     )
     from_snapshot: bool = Field(
         default=False,
-        description="Begin at the end of the log, and wait for a new snapshot of the connector.",
+        description="Begin at the end of the log, and wait for a new connector snapshot.",
     )
     via: Literal["hand", "signal"] = Field(
         default="hand",
-        description="Origin of that snapshot: started by an operator (hand), or requested and "
-        "followed by the command (signal).",
+        description="Start of that snapshot: by an operator (hand) or by this command (signal).",
     )
     snapshot_done: bool = Field(default=False, description="The connector's snapshot is complete.")
     abandon: bool = Field(default=False, description="Drop the shadow table.")
@@ -62,7 +61,7 @@ class RebuildOptions(OneTable, Planned):
     )
     verify: bool = Field(
         default=True,
-        description="Compare it with its source in the end, where that has a database.",
+        description="Compare the table with its database at the end.",
     )
 
 
@@ -207,9 +206,9 @@ class RebuildPlan:
 class RebuildTable(Operation[RebuildOptions, RebuildPlan]):
     """Rebuild TABLE as a shadow table, and swap the shadow table in at once.
 
-    Readers see a whole table throughout. May be interrupted and run again; the old rows are
-    kept, as a tag, until --forget. Exits with 1 while it waits for a snapshot, and if the rebuilt
-    table differs from its source.
+    Readers see a whole table throughout. A tag keeps the old rows until --forget. Can be
+    interrupted and rerun. Exits with 1 while it waits for a snapshot, and if the rebuilt table
+    differs from its source.
     """
 
     name = "rebuild"

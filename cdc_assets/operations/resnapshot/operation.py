@@ -36,13 +36,12 @@ class ResnapshotOptions(AnyTables, Planned):
 
     via: Literal["read", "signal"] = Field(
         default="read",
-        description="read: Spark reads the tables, by JDBC. signal: their connector does, while it "
-        "streams.",
+        description="read: Spark reads by JDBC. signal: the connector reads while it streams.",
     )
     do: Annotated[Literal["read_again", "pause", "resume", "stop"], Cli(is_flags=True)] = Field(
-        default=READ_AGAIN, description="Pause, resume or stop what connectors read by a signal."
+        default=READ_AGAIN, description="Pause, resume or stop snapshots that a signal requested."
     )
-    anew: bool = Field(default=False, description="Begin again, whatever an earlier one has done.")
+    anew: bool = Field(default=False, description="Begin again instead of continuing.")
 
 
 @dataclass(frozen=True)
@@ -156,14 +155,12 @@ class ResnapshotPlan:
 class Resnapshot(Operation[ResnapshotOptions, ResnapshotPlan]):
     """Read tables again from their live source, and put right their rows in the lake.
 
-    In waves of their keys, as of one moment each, in parallel, without a lock. Newer changes win,
-    and rows that the source no longer has are removed. Changes that are under way are awaited, so
-    something has to merge meanwhile: the daemon, or cdc-assets replicate. May be interrupted and
-    run again: it continues where it was. Exits with 1 if a table failed, or if some of its rows
-    could not be put right.
+    Reads without locks. Newer changes win, and rows that the source no longer has are removed.
+    Something must merge meanwhile: the daemon, or cdc-assets replicate. Can be interrupted and
+    rerun: it continues. Exits with 1 if a table failed, or if some rows could not be corrected.
 
-    With --via signal the connector reads them, by an incremental snapshot, which continues in it
-    whatever becomes of this command: run it again to follow it, or --pause, --resume or --stop it.
+    With --via signal the connector takes an incremental snapshot, which continues without this
+    command. Rerun the command to follow the snapshot, or to --pause, --resume or --stop it.
     """
 
     name = "resnapshot"

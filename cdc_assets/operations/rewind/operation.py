@@ -40,8 +40,8 @@ class RewindOptions(OneTable, Planned):
 
     to: str = Field(
         default="",
-        description="A snapshot, a time (ISO 8601; UTC unless it says another), offsets such as "
-        "0:1234,1:77, or a tag before_rewind_<n>.",
+        description="Snapshot, time (ISO 8601, by default UTC), offsets such as 0:1234,1:77, or "
+        "a tag before_rewind_<n>.",
     )
     undo: bool = Field(default=False, description="Rewind to the state before the last rewind.")
     forget: bool = Field(
@@ -49,7 +49,7 @@ class RewindOptions(OneTable, Planned):
         description="Delete the tags before_rewind_*, so that their snapshots can expire.",
     )
     all_shards: bool = Field(
-        default=False, description="Rewind all tables that are merged into the lake table together."
+        default=False, description="Rewind all tables that are merged into the lake table."
     )
 
     @property
@@ -77,9 +77,8 @@ class ForgetPlan:
 class Rewind(Operation[RewindOptions, RewindPlan | ForgetPlan]):
     """Rewind TABLE to an earlier commit: rows, offsets and delete markers together.
 
-    The table continues from there: later changes are merged again. The replaced snapshot is kept,
-    as a tag, until --forget. The command may be interrupted and run again. If a run publishes
-    meanwhile, the command looks again.
+    Later changes are merged again. A tag keeps the replaced snapshot until --forget. Can be
+    interrupted and rerun.
     """
 
     name = "rewind"
@@ -226,7 +225,7 @@ class HistoryOptions(Options):
     table: Annotated[str, Cli(is_argument=True)] = Field(
         default="", description="[source.][schema.]table; all tables if none is named"
     )
-    limit: int = Field(default=SHOWN, ge=1, description="The greatest number of publishes.")
+    limit: int = Field(default=SHOWN, ge=1, description="Maximum number of commits.")
 
     @property
     def names_one(self) -> bool:
@@ -262,9 +261,9 @@ class Publishes:
 
 
 class ListHistory(Operation[HistoryOptions, Publishes]):
-    """List TABLE's publishes, newest first, and whether it can be rewound to each of them.
+    """List TABLE's commits, newest first, and whether it can be rewound to each.
 
-    TABLE is [source.][schema.]table. Publishes that rewinds have replaced come last.
+    TABLE is [source.][schema.]table. Commits that rewinds have replaced come last.
     """
 
     name = "history"

@@ -38,7 +38,7 @@ _INSTALLABLE = (*jars.PARTS, *jars.OPTIONAL_PARTS)
 _home_option = click.option(
     "--home",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for local state; else that of the configuration file, else ./.cdc",
+    help="Folder of local state; else the configuration's, else ./.cdc",
 )
 
 
@@ -58,12 +58,12 @@ def stack() -> None:
 @_home_option
 @click.option("--verify", is_flag=True, help="Compare every jar with its recorded checksum.")
 @click.option(
-    "--record-checksums", is_flag=True, help="After a change of a manifest: trust what comes."
+    "--record-checksums", is_flag=True, help="Record new checksums, after a change of a manifest."
 )
 def install(
     parts: Sequence[str], home: Path | None, *, verify: bool, record_checksums: bool
 ) -> None:
-    """Download the JVM pieces once: those of all default parts, or of the named ones."""
+    """Download the JVM pieces of the default parts, or of the named ones."""
     layout = chosen_layout(home)
     if record_checksums:
         jars.record_checksums(layout)
