@@ -158,7 +158,7 @@ def next_file(was_at: str) -> str:
 def _read(table: Table) -> Document:
     if not isinstance(table.catalog, SqlCatalog):
         what = "a catalog of this type cannot set a table back in one commit"
-        remedy = "use a catalog of type rest or sql, or rebuild the table: cdc-assets rebuild"
+        remedy = "use a catalog of type rest or sql, or rebuild the table: cdc-assets rebuild TABLE"
         raise TerminalError(what, where=f"lake={LakeName(*table.name())}", remedy=remedy)
     at = table.metadata_location
     with (

@@ -50,8 +50,8 @@ def side_lost(name: LakeName, where: str) -> TerminalError:
     """Returns the error for a needed side table that no longer exists."""
     what = f"the side table {name} is gone, and with it the state that this table needs"
     remedy = (
-        "rebuild the table: cdc-assets rebuild; if the rebuild fails with this error, remove its "
-        "shadow table: cdc-assets rebuild --abandon"
+        "rebuild the table: cdc-assets rebuild TABLE; if the rebuild fails with this error, remove "
+        "its shadow table: cdc-assets rebuild TABLE --abandon"
     )
     return TerminalError(what, where=where, remedy=remedy, page="side-table-gone")
 
@@ -132,7 +132,7 @@ class SideState:
         if self.stands_at(mark):
             return self.head
         what = f"snapshot {mark.snapshot} of the side table, which this table needs, is gone"
-        remedy = "keep the snapshots of side tables; rebuild the table: cdc-assets rebuild"
+        remedy = "keep the snapshots of side tables; rebuild the table: cdc-assets rebuild TABLE"
         raise TerminalError(
             what, where=f"side table={self.name}", remedy=remedy, page="side-table-gone"
         )

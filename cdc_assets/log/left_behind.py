@@ -50,8 +50,8 @@ def late_under_old_name(entry: TableEntry, log: KafkaLog) -> TerminalError | Non
         "topic that it had before: changes that were sent late, or of another table of that name"
     )
     remedy = (
-        "changes: cdc-assets rebuild --from-snapshot; another table: replicate it as one of a "
-        "source of its own, with another topic prefix. Then delete the topic that is named here"
+        "changes: cdc-assets rebuild TABLE --from-snapshot; another table: replicate it as one of "
+        "a source of its own, with another topic prefix. Then delete the topic that is named here"
     )
     where = f"table={entry.table} topic={renamed.before} offsets={late}"
     return TerminalError(what, where=where, remedy=remedy)

@@ -188,7 +188,10 @@ def _require_read(readers: Sequence[str], state: TableState) -> None:
     unread = version and next(faults(readers, version, DeleteMode.COPY_ON_WRITE), "")
     if unread:
         what = f"{unread}, and files that are rewritten do not change that"
-        remedy = "make the table again (cdc-assets reset), or take the reader out of lake.readers"
+        remedy = (
+            "make the table again (cdc-assets reset --table TABLE), or take the reader out of "
+            "lake.readers"
+        )
         raise TerminalError(what, where=f"lake={state.name}", remedy=remedy)
 
 

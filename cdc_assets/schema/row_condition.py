@@ -196,7 +196,7 @@ def fitted(condition: RowCondition, schema: TableSchema, where: str) -> RowCondi
         column = schema.column(name)
         if column.absent:
             what = f"the source has dropped {name}, on which the condition on rows depends"
-            remedy = f"take it out of {_WHERE}, and rebuild the table: cdc-assets rebuild"
+            remedy = f"take it out of {_WHERE}, and rebuild the table: cdc-assets rebuild TABLE"
             raise TerminalError(what, where=where, remedy=remedy)
         if name in schema.masked:
             what = f"the condition on rows names {name}, of which the lake has only digests"
@@ -232,7 +232,7 @@ def require_same_columns(
         if known != new.column:
             what = f"the condition on rows names {name.column}, which is another column by now: "
             what += f"the table's rows were chosen by {known}"
-            remedy = f"name {known} in {_WHERE}, or rebuild the table: cdc-assets rebuild"
+            remedy = f"name {known} in {_WHERE}, or rebuild the table: cdc-assets rebuild TABLE"
             raise TerminalError(what, where=where, remedy=remedy)
 
 

@@ -87,7 +87,7 @@ def test_without_what_tells_its_offsets_it_says_how_to_go_on(
     for each in table.metadata.metadata_log:
         Path(each.metadata_file.removeprefix("file:")).unlink(missing_ok=True)
     monkeypatch.setattr(states, "_KNOWN", NewestFiles[states.TableState](10))
-    with pytest.raises(TerminalError, match="cdc-assets rebuild"):
+    with pytest.raises(TerminalError, match="cdc-assets rebuild TABLE"):
         made.merge(TABLE)
     rebuild = rebuild_of(made.config, made.spark, made.entry(TABLE), "test")
     standing = rebuild.standing()

@@ -279,7 +279,7 @@ def test_a_history_is_put_in_the_place_of_a_mirror_and_not_the_other_way_round(
     mirror.produce(TABLE, [at("c", row_of(9, "again"), 1100)])
     with pytest.raises(TerminalError, match="made with mode: history") as stopped:
         mirror.merge(TABLE)
-    assert "cdc-assets reset" in stopped.value.remedy
+    assert "cdc-assets reset --table TABLE" in stopped.value.remedy
     with pytest.raises(TerminalError, match="no mirror can be put"):
         rebuilt(mirror)
     made.merge(TABLE)

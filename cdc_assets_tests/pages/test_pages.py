@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.strict import Strict
 from cdc_assets_tests.pages import cli_page, configuration_page
 from cdc_assets_tests.pages.generated import FOLDER, PAGES
+from cdc_assets_tests.words import CHECKOUT
 
 MOST_WORDS = 25
 """Words of a description of a key."""
@@ -87,16 +89,58 @@ def shown_commands() -> Iterator[tuple[str, str]]:
                         yield page.name, found[1].strip()
 
 
+def parse(line: str, where: str) -> None:
+    """Parse a command as the program would; nothing is run."""
+    known, words = cli_page.commands(), shlex.split(line)
+    name = next((" ".join(words[:n]) for n in (2, 1) if " ".join(words[:n]) in known), None)
+    assert name is not None, (where, line)
+    try:
+        known[name].make_context(name, words[len(name.split()) :])
+    except click.UsageError as error:
+        raise AssertionError(f"{where}: {line}: {error.format_message()}") from None
+
+
 @pytest.mark.slow
 def test_the_commands_of_all_pages_are_parsed() -> None:
-    known, count = cli_page.commands(), 0
+    count = 0
     for page, line in shown_commands():
-        words = shlex.split(line)
-        name = next((" ".join(words[:n]) for n in (2, 1) if " ".join(words[:n]) in known), None)
-        assert name is not None, (page, line)
-        try:
-            known[name].make_context(name, words[len(name.split()) :])
-        except click.UsageError as error:
-            raise AssertionError(f"{page}: {line}: {error.format_message()}") from None
+        parse(line, page)
         count += 1
     assert count > 100
+
+
+def messages() -> Iterator[tuple[str, str]]:
+    """Each text of the product that is no docstring, with ``X`` for values, and its place."""
+    for file in (CHECKOUT / "cdc_assets").glob("**/*.py"):
+        tree = ast.parse(file.read_text())
+        silent = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr):
+                silent |= {id(each) for each in node.values}
+                texts = [each.value if isinstance(each, ast.Constant) else "X"
+                         for each in node.values]  # fmt: skip
+                yield "".join(map(str, texts)), f"{file.name}:{node.lineno}"
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                if id(node) not in silent:
+                    yield node.value, f"{file.name}:{node.lineno}"
+
+
+NEXT_STEP = re.compile(
+    r"(?:→ |: |\(|`|, or |^)cdc-assets ((?!X)(?:[a-z-]+|[A-Z]+(?!-)| --[a-z-]+| )+?)(?=[;,.)`]|$)"
+)
+"""A command that a message asks for, up to what follows it."""
+SENTENCE = re.compile(r" (?:names|refuses|says|shows|tells|tries|ends) ")
+"""A sentence about a command, which is none."""
+ORIGIN = "cdc-assets rebuild"
+"""Who has paused a table; no next step."""
+
+
+@pytest.mark.slow
+def test_the_commands_that_messages_ask_for_are_parsed() -> None:
+    count = 0
+    for text, where in messages():
+        for found in NEXT_STEP.finditer(text):
+            if not SENTENCE.search(f"{found[1]} ") and text != ORIGIN:
+                parse(found[1], where)
+                count += 1
+    assert count > 50

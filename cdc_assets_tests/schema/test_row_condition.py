@@ -132,7 +132,7 @@ def test_a_column_that_the_lake_lacks_hides_or_gets_no_more_is_refused_with_the_
     assert "names a column b, which the table has not" in refused("b = 'x'", plain)
     gone = refused("a = 'x'", replace(plain, absent=True))
     assert "the source has dropped a" in gone
-    assert "cdc-assets rebuild" in gone
+    assert "cdc-assets rebuild TABLE" in gone
     hidden = refused("a = 'x'", replace(plain, detail=WireDetail(mask=True)))
     assert "only digests" in hidden
 

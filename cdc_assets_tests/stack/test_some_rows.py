@@ -160,7 +160,10 @@ def test_the_table_is_the_sources_own_choice_whatever_is_done(
 def test_a_table_stops_when_another_column_gets_a_name_of_its_condition(
     stack: LocalStack, stack_config: ReplicationConfig, spark: Session, kind: str
 ) -> None:
-    """Rows were chosen by the column that is called otherwise by now; the remedy names it."""
+    """Rows were chosen by the column that is called otherwise by now; the remedy names it.
+
+    MariaDB's statements do not distinguish records of the two columns: no condition decides there.
+    """
     name, renamed = f"othername{kind}", WHERE.replace("n ", "number ")
     with orders(stack, stack_config, name, kind) as database:
         merging = Merging(database, spark)
@@ -172,8 +175,12 @@ def test_a_table_stops_when_another_column_gets_a_name_of_its_condition(
             "UPDATE orders SET n = 5, note = 'new' WHERE id < 20",
         ):
             database.execute(statement)
-        with pytest.raises(TerminalError, match="names n, which is another column by now"):
+        why = {"postgres": "names n, which is another column by now"}
+        why["mariadb"] = "column n has the former name of another column"
+        with pytest.raises(TerminalError, match=why[kind]):
             merging.merge("orders")
+        if kind == "mariadb":
+            return
         tables = {database.entry("orders").table.qualified: {"where": renamed}}
         said = {"tables": tables, "verify": KINDS[kind].verify, "resnapshot": SIZES}
         config = configured(stack_config, name, database.side, **said)

@@ -87,7 +87,7 @@ class BinlogOrder(Order):
                 told, repeats = _told(placed, known)
         except RestartSeenLateError as error:
             what = "the binlog was reset before changes that are merged already"
-            remedy = "it is unknown which of these changes the table has: cdc-assets rebuild"
+            remedy = "it is unknown which of these changes the table has: cdc-assets rebuild TABLE"
             raise TerminalError(
                 what, where=str(error), remedy=remedy, page="binlog-reset"
             ) from error

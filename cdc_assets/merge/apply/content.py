@@ -51,7 +51,9 @@ def require_whole_content(plan: BatchPlan) -> None:
         f"records have {', '.join(plan.forgotten)}, which the lake has dropped: it is unknown "
         "whether their changes were merged before, with these columns"
     )
-    remedy = "cdc-assets rebuild; if that stops here too: cdc-assets rebuild --from-snapshot"
+    remedy = (
+        "cdc-assets rebuild TABLE; if that stops here too: cdc-assets rebuild TABLE --from-snapshot"
+    )
     raise TerminalError(what, where=plan.where, remedy=remedy)
 
 

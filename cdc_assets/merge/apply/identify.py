@@ -123,7 +123,9 @@ def require_told(
         unclear = unclear.where("op = 'c'")  # others are logged one by one
     if (at := _first(unclear)) is not None:
         what = "a change has position and content of another one: delivered twice, or made twice"
-        remedy = "set the connector's provide.transaction.metadata=true, then: cdc-assets rebuild"
+        remedy = (
+            "set the connector's provide.transaction.metadata=true, then: cdc-assets rebuild TABLE"
+        )
         raise RejectedRecordError(what, where=_at(plan, at), remedy=remedy)
     here = F.col("offset").isNotNull()
     contents = both.groupBy("told").agg(
@@ -133,7 +135,7 @@ def require_told(
     found = contents.where("n > 1").agg(F.max("place").alias("first")).collect()[0]["first"]
     if found is not None:
         what = "two changes have one number in one transaction: a redelivery renumbered it"
-        remedy = "it is unknown which of the two is new: cdc-assets rebuild"
+        remedy = "it is unknown which of the two is new: cdc-assets rebuild TABLE"
         raise RejectedRecordError(
             what, where=_at(plan, found), remedy=remedy, page="renumbered-transaction"
         )

@@ -262,7 +262,7 @@ class CountedTable:
         found = differing.agg(F.min("place").alias("first")).collect()[0]
         if found["first"] is not None:
             what = "two events have one number in one transaction: a redelivery renumbered it"
-            remedy = "it is unknown which of the two counts twice: cdc-assets rebuild"
+            remedy = "it is unknown which of the two counts twice: cdc-assets rebuild TABLE"
             raise RejectedRecordError(
                 what, where=self._at(found["first"]), remedy=remedy, page="renumbered-transaction"
             )
@@ -277,7 +277,7 @@ class CountedTable:
             asked = counted.where("old_row IS NOT NULL").join(rows, "old_row", "left_semi")
             first = asked.agg(F.min(F.struct("partition", "offset")).alias("first")).collect()
         what = f"{count} deleted or updated row(s) are not in the lake; the first event"
-        remedy = "the table lacks a part of its log: cdc-assets rebuild"
+        remedy = "the table lacks a part of its log: cdc-assets rebuild TABLE"
         return MissingRowError(what, where=self._at(first[0]["first"]), remedy=remedy)
 
     def _at(self, first: Mapping[str, int]) -> str:

@@ -27,7 +27,7 @@ INCOMPLETE: Final = "an update without its unchanged columns, of a row that the 
 
 _NOT_CHOSEN: Final = (
     "as it may not have matched the condition on rows (where): have the source log whole rows "
-    "(ALTER TABLE … REPLICA IDENTITY FULL), then cdc-assets rebuild --from-source"
+    "(ALTER TABLE … REPLICA IDENTITY FULL), then cdc-assets rebuild TABLE --from-source"
 )
 
 

@@ -170,7 +170,7 @@ class ChangeSet:
         )
         if len(self._plan.numbers) == 1 and self._plan.partitions > 1:
             what = "a truncate in a topic of several partitions whose changes have no position"
-            remedy = "nothing tells what it precedes: cdc-assets rebuild --from-snapshot"
+            remedy = "nothing tells what it precedes: cdc-assets rebuild TABLE --from-snapshot"
             raise TerminalError(
                 what, where=f"table={self._plan.entry.table} {truncates[0].coordinate}",
                 remedy=remedy, page="truncate-in-partitions",

@@ -39,7 +39,8 @@ from cdc_assets.merge.plan.plan import BatchPlan
 
 _REMEDY: Final = (
     "SET GLOBAL binlog_transaction_compression=OFF for all sessions, or use the connector for "
-    "MariaDB for one; then build the table from a new snapshot: cdc-assets rebuild --from-snapshot"
+    "MariaDB for one; then build the table from a new snapshot: "
+    "cdc-assets rebuild TABLE --from-snapshot"
 )
 
 

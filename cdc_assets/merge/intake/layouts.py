@@ -59,7 +59,7 @@ _WRITTEN: Final = {
 _WAYS_OUT: Final = (
     "give the column a type that holds both (tables.<schema.table>.columns), continue in another "
     "column (on_incompatible: new_column), allow the change (schema_changes), or rebuild the table "
-    "(cdc-assets rebuild)"
+    "(cdc-assets rebuild TABLE)"
 )
 _PRIMITIVES: Final = frozenset(Primitive)
 _UNSORTED: Final = {"write.spark.fanout.enabled": "true"}
@@ -302,7 +302,8 @@ class LakeTables:
             what = f"the source has dropped {', '.join(used)}, by which the lake table is laid out"
             remedy = (
                 "keep it in the lake (tables.<schema.table>.dropped_columns: keep), or take it out "
-                "of the layout and have the table dropped and merged again: cdc-assets reset"
+                "of the layout and have the table dropped and merged again: "
+                "cdc-assets reset --table TABLE"
             )
             raise TerminalError(what, where=self._where, remedy=remedy)
 
@@ -378,7 +379,7 @@ class LakeTables:
             raise TerminalError(what, where=self._where, remedy=remedy)
         if said[_DELETES] != self._deletes:
             what = f"the table was made with deletes: {said[_DELETES]}, which cannot be changed"
-            remedy = f"configure deletes: {said[_DELETES]}, or: cdc-assets rebuild"
+            remedy = f"configure deletes: {said[_DELETES]}, or: cdc-assets rebuild TABLE"
             raise TerminalError(what, where=self._where, remedy=remedy, page="fixed-at-creation")
         mode = said.get(MODE) or Mode.MIRROR.value
         if mode != self._mode.value:
@@ -388,7 +389,7 @@ class LakeTables:
             raise TerminalError(what, where=self._where, remedy=remedy, page="fixed-at-creation")
         if not columns.key and said.get(WHERE, "") != self._chosen_by:
             what = "the table has no key, and was made with another condition on rows (where)"
-            remedy = "configure where as before, or: cdc-assets rebuild"
+            remedy = "configure where as before, or: cdc-assets rebuild TABLE"
             raise TerminalError(what, where=self._where, remedy=remedy, page="fixed-at-creation")
         stored = self._withholding(columns)
         wanted = self._entry.shard.column if self._entry.shard else None
@@ -414,7 +415,7 @@ class LakeTables:
             TerminalError: if the lake already has an excluded column, or has other columns masked
                 than the configuration.
         """
-        remedy = "configure these columns as before, or rebuild the table: cdc-assets rebuild"
+        remedy = "configure these columns as before, or rebuild the table: cdc-assets rebuild TABLE"
         sent = {each.sent_as for each in stored.of_source.columns}
         masked = {stored.column(name).sent_as for name in stored.masked}
         if there := [name for name in self._excluded if name in sent]:

@@ -125,7 +125,7 @@ class PastColumns:
             remedy = (
                 "name dropped columns under tables.<schema.table>.absent_columns. If a column was "
                 "renamed, name it too, and rebuild the table once its records are merged "
-                "(cdc-assets rebuild --from-source, or --from-snapshot)"
+                "(cdc-assets rebuild TABLE --from-source, or --from-snapshot)"
             )
             raise TerminalError(what, where=self.plan.where, remedy=remedy, page="columns-in-doubt")
 

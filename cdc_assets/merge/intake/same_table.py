@@ -33,8 +33,8 @@ _USUAL: Final = SilentPolicy()
 _BY_NUMBER: Final = (
     "the table was dropped and recreated at its source, or its database restored from a dump"
 )
-_KEEP: Final = "if its rows are the same: cdc-assets accept-restart, or recreated_table: keep"
-_REBUILD: Final = "cdc-assets rebuild --from-snapshot, then a new snapshot of the table"
+_KEEP: Final = "if its rows are the same: cdc-assets accept-restart TABLE, or recreated_table: keep"
+_REBUILD: Final = "cdc-assets rebuild TABLE --from-snapshot, then a new snapshot of the table"
 
 
 class AnotherTableError(TerminalError):

@@ -106,7 +106,8 @@ def require_readable(
     what += " read its files"
     remedy = (
         f"partition it otherwise (tables.<schema.table>.layout.partition_by: truncate(1, {name}) "
-        "keeps integers apart, too), then give the files that layout: cdc-assets compact --rewrite"
+        "keeps integers apart, too), then give the files that layout: "
+        "cdc-assets compact TABLE --rewrite"
     )
     raise TerminalError(what, where=f"lake={state.name}", remedy=remedy)
 
@@ -164,6 +165,6 @@ def _properties(wanted: FileLayout, state: TableState | None) -> dict[str, str]:
         return said
     if version < now:
         what = f"the table has Iceberg's format version {now}, and is configured to have {version}"
-        remedy = f"configure layout.format_version: {now}, or: cdc-assets reset"
+        remedy = f"configure layout.format_version: {now}, or: cdc-assets reset --table TABLE"
         raise TerminalError(what, where=f"lake={state.name}", remedy=remedy)
     return {**said, _VERSION: str(version)}

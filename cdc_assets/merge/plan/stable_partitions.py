@@ -19,7 +19,7 @@ from cdc_assets.registry import TableEntry
 
 REMEDY: Final = (
     "let the producer choose partitions by the row's key, restart it so that it knows all of them, "
-    "and build the table from a new snapshot: cdc-assets rebuild --from-snapshot"
+    "and build the table from a new snapshot: cdc-assets rebuild TABLE --from-snapshot"
 )
 
 

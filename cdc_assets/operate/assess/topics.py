@@ -15,7 +15,7 @@ from cdc_assets.operate.assess.finding import Finding, Obstacle, Rule, Subject, 
 
 _NO, _PARTIAL = Verdict.NO, Verdict.PARTIAL
 _ANEW: Final = (
-    "partition by the row's key, then rebuild from a new snapshot: cdc-assets rebuild "
+    "partition by the row's key, then rebuild from a new snapshot: cdc-assets rebuild TABLE "
     "--from-snapshot (docs/how-to/tables/add-partitions.md)"
 )
 _KEPT: Final = "a record that leaves the log before it is merged stops the table"
@@ -185,7 +185,7 @@ RULES: Final[tuple[Rule[Topic], ...]] = (
         "rows_chosen_otherwise", _PARTIAL, "the lake table's `where`",
         lambda topic: "`where` is not what it was" if topic.has_others else "",
         "rows that have not changed since are there, or missing, by the former condition",
-        "cdc-assets rebuild",
+        "cdc-assets rebuild TABLE",
     ),
     Rule(
         "remembered_deletes", _PARTIAL, "`retention.ms`", _kept_for_ever,

@@ -136,7 +136,7 @@ def require_own(entry: TableEntry, command: str) -> None:
     """
     if entry.shard is not None:
         what = f"{command}: rows of other tables are in {entry.target}, and in its snapshots"
-        remedy = "drop it without --lake, or rebuild it: cdc-assets rebuild"
+        remedy = "drop it without --lake, or rebuild it: cdc-assets rebuild TABLE"
         raise TerminalError(what, where=f"table={entry.table}", remedy=remedy)
 
 

@@ -178,7 +178,7 @@ class RebuildTables:
         if standing.old.properties.get(MODE) != Mode.HISTORY or mode is Mode.HISTORY:
             return
         what = f"the table is a history, in whose place no {mode} can be put"
-        remedy = "have it dropped and merged again: cdc-assets reset"
+        remedy = "have it dropped and merged again: cdc-assets reset --table TABLE"
         raise TerminalError(what, where=self.where, remedy=remedy)
 
     def require_own_topic(self, old: TableState, shadow: TableState | None) -> None:

@@ -20,7 +20,9 @@ from cdc_assets.merge.verifying.canonical import of_canonical
 from cdc_assets.schema.comparing import Comparison, Key
 
 _STEP: Final = "read the source by JDBC"
-BY_SNAPSHOT: Final = "have the connector make a snapshot, and: cdc-assets rebuild --from-snapshot"
+BY_SNAPSHOT: Final = (
+    "have the connector make a snapshot, and: cdc-assets rebuild TABLE --from-snapshot"
+)
 """The remedy for a table that cannot be read in waves."""
 
 
@@ -80,7 +82,7 @@ def require_sound(
         raise TerminalError(what, where=where, remedy="raise it on the server")
     if misplaced:
         what = f"{misplaced} rows are not where the lake has their keys in order"
-        remedy = "read the table by a snapshot of its connector: cdc-assets rebuild --from-snapshot"
+        remedy = BY_SNAPSHOT
         raise TerminalError(what, where=where, remedy=remedy)
 
 

@@ -41,6 +41,7 @@ from cdc_assets.operations.resnapshot.connector_snapshot import (
 )
 from cdc_assets.operations.resnapshot.notes import SignalNote
 from cdc_assets.operations.resnapshot.one_by_one import SettledKeys, put_right
+from cdc_assets.operations.resnapshot.reading import BY_SNAPSHOT
 from cdc_assets.operations.session import TableSession
 from cdc_assets.schema.comparing import Comparison, Key
 
@@ -330,6 +331,5 @@ class SignalResnapshot:
             raise ConfigError(what, where=self._where, remedy="leave it out")
         if not session.planner.again(self._entry, (), session.host.run_id).plan.schema.key:
             what = "the table has no key: its rows and the changes of them cannot be distinguished"
-            remedy = "have the connector make a snapshot, and: cdc-assets rebuild --from-snapshot"
-            raise TerminalError(what, where=self._where, remedy=remedy)
+            raise TerminalError(what, where=self._where, remedy=BY_SNAPSHOT)
         return SnapshotRequest(session, signalling, joins=True, say=self._say)

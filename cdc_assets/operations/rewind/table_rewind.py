@@ -263,7 +263,7 @@ class TableRewind:
     def _require_means(self) -> None:
         if not self._services.lake.moves_back:
             what = "a catalog of this type cannot set a table back in one commit"
-            remedy = "use a catalog of type rest or sql, or: cdc-assets rebuild"
+            remedy = "use a catalog of type rest or sql, or: cdc-assets rebuild TABLE"
             raise TerminalError(what, where=self._where, remedy=remedy)
 
     def _planned(

@@ -146,7 +146,7 @@ class Topics:
         if now != plan.identity:
             what = "the topic was recreated while it was read"
             where = f"{plan.where} was={plan.identity} is={now}"
-            remedy = "nothing was published; rebuild the table: cdc-assets rebuild"
+            remedy = "nothing was published; rebuild the table: cdc-assets rebuild TABLE"
             raise LogReplacedError(what, where=where, remedy=remedy)
 
 
