@@ -58,7 +58,7 @@ def at_cut(config: ReplicationConfig, source: str, cut: StoredCut) -> Mapping[st
     catalog = CatalogConnection(config.lake).catalog
     found = consistent(catalog, source, cut.committed_at, log=cut.log)
     assert found.cut.committed_at == cut.committed_at
-    names = dict.fromkeys(SHARDS, "accounts")
+    names: dict[str, str] = dict.fromkeys(SHARDS, "accounts")
     tables = {name.partition(".")[2]: each for name, each in found.items()}
     return {names.get(name, name): each.scan().to_arrow().to_pylist()
             for name, each in tables.items()}  # fmt: skip
