@@ -181,6 +181,7 @@ def test_models_are_built_when_their_tables_have_changed(
     ]
     printed = [each.text for each in blocks() if each.language == "json"]
     (show,) = (each for each in commands if each.startswith("dbt show"))
+    said = ""
     for command in commands[: commands.index("dagster dev")]:
         print(f"$ {command}")
         print(said := shell.run(command))
