@@ -69,9 +69,11 @@ class Container:
 
     def start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
+        # Python ignores SIGTERM, too, where a shell has started it in the background.
+        command = ("env", "--default-signal=INT", *self.command)
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(
-                self.command, cwd=self.folder, env=dict(self.env), stdin=subprocess.DEVNULL,
+                command, cwd=self.folder, env=dict(self.env), stdin=subprocess.DEVNULL,
                 stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
 

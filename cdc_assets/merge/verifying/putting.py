@@ -112,7 +112,7 @@ class Putting:
         branch = Branch(publisher, partial(self._require_same, plan))
         with branch.dropped_on_failure():
             side = None if plan.soft else self._remembered(plan, vanished)
-            gone = branch.places(there.select(work.key_of(there).alias("key")), count)
+            gone = branch.places(work.changes(there), count)
             branch.write(put, self._published(plan, highest, side).to_properties(), gone)
         branch.publish()
 
@@ -235,6 +235,12 @@ class _Rows:
         else:
             value = kept
         return value.cast(type_).alias(name)
+
+    def changes(self, there: DataFrame) -> DataFrame:
+        """Returns ``key row`` of the lake's rows, whose values tell their partitions."""
+        names = [each for each in self._plan.schema.names if each in there.columns]
+        row = F.struct(*(there[sql.quote(name)].alias(name) for name in names))
+        return there.select(self.key_of(there).alias("key"), row.alias("row"))
 
     def key_of(self, rows: DataFrame) -> Expression:
         """Returns a struct of the key's values in the lake's rows."""
