@@ -116,7 +116,7 @@ def main() -> int:
         made.mkdir()
         record(made, State(base, spark, place, sources_of(f"from_{this.replace('.', '_')}")))
         shutil.rmtree(release, ignore_errors=True)
-        shutil.copytree(made, release)
+        shutil.move(made, release)
     return 0
 
 

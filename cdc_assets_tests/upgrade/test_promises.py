@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from cdc_assets import cli
 from cdc_assets.config import load_config
 from cdc_assets.reference import page
 from cdc_assets_tests.configuration import platform, write
@@ -107,7 +106,3 @@ def test_fields_are_places_with_types_without_names_of_tables() -> None:
         ".tables[].lag": [], ".tables[].name": ["str"], ".tables[].offsets": [],
         ".tables[].offsets.*": ["number"],
     }  # fmt: skip
-
-
-def test_exit_codes_of_the_page_are_those_of_the_commands() -> None:
-    assert (cli.FAILED, cli.USAGE) == (1, 2)
