@@ -44,7 +44,7 @@ def opened(raw: DataFrame, fmt: Format, layout: Layout) -> DataFrame:
     return fmt.opened(blanked(raw, fmt, layout))
 
 
-def told_apart(messages: DataFrame, fmt: Format, layout: Layout) -> DataFrame:
+def with_tables(messages: DataFrame, fmt: Format, layout: Layout) -> DataFrame:
     """Adds `OF_TABLE` and `OF_ROWS` to the result of `opened`, for a format that `tells_tables`.
 
     Records that cannot be attributed to one table for certain are attributed to none: broken and
@@ -58,9 +58,9 @@ def told_apart(messages: DataFrame, fmt: Format, layout: Layout) -> DataFrame:
         found = found.select("*", read.head.alias("head"), read.rows.alias("rows"))
         said, rows = F.struct("head", F.get("rows", F.lit(0)).alias("row")), _lines("rows")
     named = found.select("*", fmt.envelope(said, spec).other_table.alias("named"))
-    is_told = F.col(OVERSIZE).isNull() & (F.col("named") != "")
-    told = F.when(is_told, F.col("named")).alias(OF_TABLE)
-    return named.select(*(F.col(each) for each in messages.columns), told, rows.alias(OF_ROWS))
+    is_certain = F.col(OVERSIZE).isNull() & (F.col("named") != "")
+    table = F.when(is_certain, F.col("named")).alias(OF_TABLE)
+    return named.select(*(F.col(each) for each in messages.columns), table, rows.alias(OF_ROWS))
 
 
 MOST_LONE: Final = 1_000
@@ -111,10 +111,10 @@ def whose_are(raw: DataFrame, fmt: Format, layout: Layout, topic: str) -> DataFr
     """
     size = F.octet_length("value") <= fmt.source.batch.max_record_bytes
     kept = raw.withColumns({"whole": F.col("value"), "value": F.when(size, F.col("value"))})
-    told = fmt.whose(kept, layout, topic)
+    owned = fmt.whose(kept, layout, topic)
     was_blanked = F.col("value").isNull() & F.col("whole").isNotNull()
     whole = {"value": F.col("whole"), "is_empty": F.col("is_empty") & ~was_blanked}
-    return told.withColumns(whole).drop("whole")
+    return owned.withColumns(whole).drop("whole")
 
 
 def changes_of(raw: DataFrame, fmt: Format, layout: Layout, entry: TableEntry) -> DataFrame:
@@ -155,9 +155,9 @@ def _with_lone(
     in_log = Window.partitionBy("partition").orderBy("offset")
     slim = all_.select("partition", "offset", "key", "is_delete", "is_empty")
     was = F.lag(F.struct("key", "is_delete")).over(in_log)
-    told = slim.withColumn("was", was).where("is_empty")
+    empty = slim.withColumn("was", was).where("is_empty")
     is_paired = F.col("was.is_delete") & F.col("was.key").eqNullSafe(F.col("key"))
-    lone = told.where(~F.coalesce(is_paired, F.lit(False))).select("partition", "offset")
+    lone = empty.where(~F.coalesce(is_paired, F.lit(False))).select("partition", "offset")
     if before is not None:
         lone = lone.join(before.select("partition", "offset"), ["partition", "offset"], "left_anti")
     rows = lone.limit(MOST_LONE + 1).collect()

@@ -26,7 +26,7 @@ from cdc_assets.schema.types import Column, Primitive, Wire
 
 
 def message_of(
-    columns: Mapping[str, tuple[Column, ...]], beside: Sequence[str], spec: ReadSpec
+    columns: Mapping[str, tuple[Column, ...]], other_fields: Sequence[str], spec: ReadSpec
 ) -> Expression:
     """Returns a message as from `parsed`, its scalars as text, numbers with all their digits.
 
@@ -34,10 +34,10 @@ def message_of(
 
     Args:
         columns: the columns of each image.
-        beside: other fields, read as text.
+        other_fields: other fields, read as text.
         spec: the table's.
     """
-    fields = (StructField(name, StringType()) for name in beside)
+    fields = (StructField(name, StringType()) for name in other_fields)
     images = (
         StructField(name, compared_with(map(_field, each), spec)) for name, each in columns.items()
     )

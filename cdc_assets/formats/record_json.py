@@ -55,7 +55,7 @@ def is_nothing(document: Expression) -> Expression:
 def compared_with(
     fields: Iterable[StructField],
     spec: ReadSpec,
-    beside: Sequence[str] = (),
+    other_fields: Sequence[str] = (),
     must: Sequence[str] = (),
 ) -> StructType:
     """Returns the struct of a row, compared with the table's columns.
@@ -63,10 +63,10 @@ def compared_with(
     Args:
         fields: that are read.
         spec: of the table.
-        beside: fields of a row that are no columns.
+        other_fields: fields of a row that are no columns.
         must: columns that are expected in addition to `ReadSpec.expected`.
     """
-    known = (*spec.schema.names, *spec.target.left_out, *beside)
+    known = (*spec.schema.names, *spec.target.left_out, *other_fields)
     return compared(fields, known=known, expected=(*spec.expected, *must), once=spec.once)
 
 

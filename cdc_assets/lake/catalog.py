@@ -310,7 +310,7 @@ class Lake:
         None if this one is not ready to be published; see `branches.is_built`.
         """
         table = self._connection.load(name)
-        return None if table is None else _dead_beside(table, built, own)
+        return None if table is None else _dead_after(table, built, own)
 
     @property
     def moves_branches(self) -> bool:
@@ -338,7 +338,7 @@ class Lake:
             UnreachableError: if the catalog does not answer; it may have been published.
         """
         table = self._connection.load(name)
-        dead = None if table is None else _dead_beside(table, built, own)
+        dead = None if table is None else _dead_after(table, built, own)
         if table is None or dead is None:
             raise conflict(name)
         with self._connection.reachable(), effect("lake: publish"):
@@ -381,7 +381,7 @@ class Lake:
         return tuple(snapshot.snapshot_id for snapshot in ancestry(table)) if table else ()
 
 
-def _dead_beside(table: Table, built: BranchState, own: re.Pattern[str]) -> tuple[str, ...] | None:
+def _dead_after(table: Table, built: BranchState, own: re.Pattern[str]) -> tuple[str, ...] | None:
     if not is_built(table, built):
         return None
     return dead_branches(table, own, table.metadata.refs[built.branch].snapshot_id)

@@ -365,8 +365,8 @@ class EndingRestCatalog(RestCatalog):
     @property
     def commits_tables_together(self) -> bool:
         """Whether the catalog says that it takes changes of several tables in one request."""
-        told = Endpoint(http_method=HttpMethod.POST, path=_TOGETHER)
-        return told in self._supported_endpoints
+        endpoint = Endpoint(http_method=HttpMethod.POST, path=_TOGETHER)
+        return endpoint in self._supported_endpoints
 
     def commit_together(
         self, changes: Iterable[tuple[Table, tuple[TableRequirement, ...], tuple[TableUpdate, ...]]]

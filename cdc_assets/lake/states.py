@@ -54,7 +54,7 @@ class States:
         files = self._files([name])
         if files is None:
             return state_in(self._loaded(name, shard))
-        return state_in(self._told([(name, shard)], files, self._read)[0])
+        return state_in(self._states_in([(name, shard)], files, self._read)[0])
 
     def known(self, name: LakeName, shard: str, table: Table) -> TableState:
         """Returns the state of a table that was just published."""
@@ -72,7 +72,7 @@ class States:
             with ThreadPoolExecutor(_CALLS_AT_ONCE) as pool:
                 found = list(pool.map(lambda each: self._loaded(*each), wanted))
         else:
-            found = self._told(wanted, files, self._kept_or_read)
+            found = self._states_in(wanted, files, self._kept_or_read)
         away = [each for each in found if isinstance(each, UnreachableError)]
         if away and len(away) == len(found):
             raise away[0]
@@ -104,7 +104,7 @@ class States:
         except CdcError as problem:
             return problem
 
-    def _told(
+    def _states_in(
         self,
         wanted: Sequence[StateRequest],
         files: Files,

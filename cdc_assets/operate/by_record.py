@@ -73,9 +73,9 @@ def named_by_records(
         guesses: those of them that are of `without_rows`.
         found: an entry for each table that the records of a topic name.
     """
-    told = [*found]
-    names = {(each.topic, each.table) for each in told}
-    topics = {(each.topic, each.table.source) for each in told}
+    named = [*found]
+    names = {(each.topic, each.table) for each in named}
+    topics = {(each.topic, each.table.source) for each in named}
     mistaken = tuple(
         each.table
         for each in guesses
@@ -86,7 +86,7 @@ def named_by_records(
     open_ = {each.table for each in guesses}
     entries: list[TableEntry] = []
     problems: list[ConfigError] = []
-    for each in told:
+    for each in named:
         owner = owners.setdefault(each.table, each.topic)
         if owner != each.topic:
             problems.append(two_topics(each.table, owner, each.topic))

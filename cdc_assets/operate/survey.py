@@ -81,7 +81,7 @@ class TableSurvey:
         """
         dropped = self.entry.dropped
         end = (dropped.end if dropped else None) or OffsetVector()
-        if dropped and not dropped.topic_id and self.marks and _lies_beyond(end, self.marks):
+        if dropped and not dropped.topic_id and self.marks and _is_beyond(end, self.marks):
             end = OffsetVector()
         begins = self.entry.begins.at if self.entry.begins else OffsetVector()
         start = self.committed.merged_max(end).merged_max(begins)
@@ -314,7 +314,7 @@ def _topic_id(looked: Looked) -> str:
     return state.published.topic_id if state and state.published else ""
 
 
-def _lies_beyond(end: OffsetVector, marks: Watermarks) -> bool:
+def _is_beyond(end: OffsetVector, marks: Watermarks) -> bool:
     """Returns whether a topic does not reach an end, which then is of one before it."""
     log_end = marks.end.as_dict()
     return any(at > log_end.get(partition, 0) for partition, at in end)

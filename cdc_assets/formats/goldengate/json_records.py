@@ -116,8 +116,8 @@ def _several(document: Expression) -> Expression:
     """Rejects an array, or several objects in sequence."""
     text = F.ltrim(value_text())
     is_sequence = text.rlike(r'(?s)^\[\s*\{\s*"') | text.rlike(r'\}\s*\{\s*"table"\s*:')
-    is_told = unread(document).isNotNull() & is_sequence & text.contains('"op_type"')
-    return F.when(F.coalesce(is_told, F.lit(False)), _SEVERAL)
+    is_several = unread(document).isNotNull() & is_sequence & text.contains('"op_type"')
+    return F.when(F.coalesce(is_several, F.lit(False)), _SEVERAL)
 
 
 def _rejection(message: Expression, op: Expression) -> Expression:

@@ -167,7 +167,7 @@ class CountedTable:
                 new = once.join(counted, list(EVENT), "left_anti")
                 repeats = repeats.unionByName(once.join(counted, list(EVENT), "left_semi"))
                 both = both.unionByName(entries.select(*EVENT, "content"), allowMissingColumns=True)
-            self._require_told(repeats)
+            self._require_distinct(repeats)
             if not (is_unique and self._plan.forgotten):
                 self._require_same(both)
             return pinned(above.where("ts IS NULL").unionByName(new))
@@ -238,7 +238,7 @@ class CountedTable:
         published = self._plan.published
         return published.offsets if published else OffsetVector()
 
-    def _require_told(self, repeats: DataFrame) -> None:
+    def _require_distinct(self, repeats: DataFrame) -> None:
         """Fails on unclear repeats: copied rows share a position, and may be equal."""
         unclear = repeats.where("op = 'c' AND NOT is_numbered")
         found = unclear.agg(

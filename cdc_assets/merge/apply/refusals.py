@@ -73,7 +73,7 @@ class Stopping:
         at = Coordinate(self._plan.entry.topic, partition, offset)
         what = f"{found['n']} record(s) cannot be merged; the first: {reason}"
         where = f"table={self._plan.entry.table} {at}"
-        remedy = f"correct the source or the configuration{self._beside}"
+        remedy = f"correct the source or the configuration{self._alternative}"
         page = "record-too-large" if is_refusal(reason) else ""
         raise RejectedRecordError(what, where=where, remedy=remedy, page=page)
 
@@ -82,7 +82,7 @@ class Stopping:
         return _lacking(plan, Missing())
 
     @property
-    def _beside(self) -> str:
+    def _alternative(self) -> str:
         if self._may_set_aside:
             return ", or set bad_records: quarantine"
         return "; quarantine would keep the whole record, and columns are excluded or masked"
@@ -269,8 +269,8 @@ class Refusing:
         """
         if incomplete is None:
             return 0
-        if plan.beside is not None:
-            incomplete = of_rows_that_stay(incomplete, plan.beside)
+        if plan.shadow is not None:
+            incomplete = of_rows_that_stay(incomplete, plan.shadow)
             if self._is_empty(incomplete):
                 return 0
         why = INCOMPLETE if plan.condition is None else f"{INCOMPLETE}, {_NOT_CHOSEN}"

@@ -64,7 +64,7 @@ class Findings:
     def known_to(self, request: Request) -> Held | None:
         """Returns those of `of`, unless statements of the request are yet to be read."""
         held = self.of(request)
-        return None if held and request.told and not held.has_read else held
+        return None if held and request.statements and not held.has_read else held
 
 
 def batch_of(request: Request) -> tuple[TableName, int, int]:

@@ -125,9 +125,9 @@ class FromLog:
             self._executions.remember(pending.plan, found.learned)
             raise
         except TerminalError:  # a statement, or others' records, may explain what they are like
-            told = self.told(request, pending.plan, raw)
-            if told:
-                return NeedsDdl(told)
+            statements = self.unread_statements(request, pending.plan, raw)
+            if statements:
+                return NeedsDdl(statements)
             if records.has_others(pending.plan):
                 return NeedsAllSchemas()
             raise
@@ -166,7 +166,9 @@ class FromLog:
         self._left = lake.after_publish(*of)
         return self._left or lake.state(*of)
 
-    def told(self, request: Request, plan: BatchPlan, records: DataFrame) -> tuple[Coordinate, ...]:
+    def unread_statements(
+        self, request: Request, plan: BatchPlan, records: DataFrame
+    ) -> tuple[Coordinate, ...]:
         """Returns the coordinates of statements that have not been read yet.
 
         Args:
@@ -178,7 +180,8 @@ class FromLog:
             TerminalError: if there are too many.
         """
         fmt = self._means.planner.format(plan.entry)
-        if not fmt.tells_statements or request.told or not isinstance(request.work, TailRequest):
+        is_tail = isinstance(request.work, TailRequest)
+        if request.statements or not (fmt.tells_statements and is_tail):
             return ()
         return statements_among(BatchDecoder(records, plan, fmt), plan.snapshot_starts)
 

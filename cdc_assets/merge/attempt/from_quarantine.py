@@ -111,7 +111,7 @@ class FromQuarantine:
             mine = quarantine.records(entry.table, outcome.topic_id, requeue.taken)
         plan, decoder = self.completion.of(request, pending.plan, mine)
         # A delete that keeps its row leaves columns unchanged, as an update may.
-        partial_images = bool(decoder.unset_able) or plan.soft
+        partial_images = bool(decoder.omittable) or plan.soft
         stays = partial_images and not work.accept_overtaken and plan.mode is not Mode.HISTORY
         refusals = Reported(requeue, _OVERTAKEN if stays else None)
         done = self.executions.of(AttemptWork(pending, plan, decoder, refusals, watch)).run()

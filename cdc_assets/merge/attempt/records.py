@@ -77,8 +77,8 @@ class Records:
         if not self._is_shared(plan):
             return raw
         fmt, entry = self.means.planner.format(plan.entry), plan.entry
-        told = whose_are(raw, fmt, plan.layout, entry.topic)
-        return self.apart(plan, ranges).own(told, entry.at_source)
+        records = whose_are(raw, fmt, plan.layout, entry.topic)
+        return self.apart(plan, ranges).own(records, entry.at_source)
 
     def apart(self, plan: BatchPlan, ranges: tuple[OffsetRange, ...]) -> SkippedRecords:
         """Returns which records in ranges are other tables'. The last ones looked at are kept.
@@ -93,8 +93,8 @@ class Records:
             frames = [self.read(plan, ranges)]
             if ranges == plan.ranges and plan.context:
                 frames.append(self.read(plan, plan.context))
-            told = [whose_are(each, fmt, plan.layout, entry.topic) for each in frames]
-            found = set_apart(told[0], told[1] if len(told) > 1 else None, entry.at_source)
+            records = [whose_are(each, fmt, plan.layout, entry.topic) for each in frames]
+            found = set_apart(records[0], records[1] if len(records) > 1 else None, entry.at_source)
             while len(self._apart) >= _KEPT:
                 del self._apart[next(iter(self._apart))]
             self._apart[place] = found
@@ -106,8 +106,8 @@ class Records:
         Not if the table is already given its own alone, or takes all of its topic.
         """
         fmt, entry = self.means.planner.format(plan.entry), plan.entry
-        is_told = fmt.names_tables and entry.taken is not Taken.ALL and not entry.is_shared
-        return is_told and bool(self.apart(plan, plan.ranges).others)
+        may_differ = fmt.names_tables and entry.taken is not Taken.ALL and not entry.is_shared
+        return may_differ and bool(self.apart(plan, plan.ranges).others)
 
     def _is_shared(self, plan: BatchPlan) -> bool:
         fmt, entry = self.means.planner.format(plan.entry), plan.entry

@@ -31,7 +31,7 @@ from cdc_assets.merge.apply.refusals import Refusals, Refusing
 from cdc_assets.merge.apply.snapshot_properties import BatchOutcome, Recorder
 from cdc_assets.merge.fold.changeset import Knowledge
 from cdc_assets.merge.fold.context import BatchContext, Pass, PlannedBatch
-from cdc_assets.merge.fold.summary import Summary, read_through, require_told
+from cdc_assets.merge.fold.summary import Summary, read_through, require_figures
 from cdc_assets.merge.guards import Guards, Refold, Setting
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver
@@ -224,13 +224,15 @@ class BatchReader:
             with steps.step("read, decode, fold"), by_itself:
                 frame = during.enter_context(kept(folding, "folded", is_small=small))
                 read = folding if small else read_through(summary.attach(frame))
-            folded, figures = summary.told(frame, read), observer.figures(read)
+            folded, figures = summary.result(frame, read), observer.figures(read)
             if small and (folded is None or figures is None):
                 with steps.step("read once more, for its figures"):
                     read = read_through(folding)
-                folded, figures = summary.told(frame, read), observer.figures(read)
+                folded, figures = summary.result(frame, read), observer.figures(read)
             where = batch.plan.where
-            yield Pass(batch, knowledge, require_told(folded, where), require_told(figures, where))
+            yield Pass(
+                batch, knowledge, require_figures(folded, where), require_figures(figures, where)
+            )
 
     def changes_of(self, this: Pass, part: Part) -> DataFrame:
         """Returns the changes of a part: read again, as no two plans may hold one observation."""

@@ -195,7 +195,7 @@ def look_through(
         return
     changes = ChangeSet(decoder, plan).decoded(knowledge)
     found = held_and_lacking(doubt, plan.numbers)
-    folded = newest_by_key(changes, plan.schema.key, plan.numbers, decoder.unset_able, found)
+    folded = newest_by_key(changes, plan.schema.key, plan.numbers, decoder.omittable, found)
     require_none_lost(spark, catalog, plan, doubt, folded)
 
 

@@ -69,7 +69,7 @@ class BatchDecoder:
     salts: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     @property
-    def unset_able(self) -> tuple[str, ...]:
+    def omittable(self) -> tuple[str, ...]:
         """Columns that updates may leave out, according to any of the schemas or the format."""
         if self.format.leaves_out:
             return tuple(n for n in self.plan.schema.names if n not in self.plan.schema.key)
@@ -126,7 +126,7 @@ class BatchDecoder:
             layout=plan.layout,
             target=table,
             table=plan.entry.table,
-            unset_able=self.unset_able,
+            omittable=self.omittable,
             may_lack=self.may_lack,
             records_reads=plan.mode is Mode.CHANGELOG,
             doubtful=frozenset(each.name for each in self.doubtful),

@@ -22,7 +22,7 @@ from typing import Final
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import SourceConfig
-from cdc_assets.databases.catalog import ColumnFacts, SourceTable, told, with_number
+from cdc_assets.databases.catalog import ColumnFacts, SourceTable, with_existing, with_number
 from cdc_assets.databases.kinds import catalog_of
 from cdc_assets.errors import RejectedRecordError, TerminalError, TransientError
 from cdc_assets.formats.format import Format
@@ -34,10 +34,10 @@ from cdc_assets.merge.intake.replicable import (
     keyed,
     require_countable,
     require_excludable,
+    require_fields,
     require_in_one_partition,
     require_one_database,
     require_sent,
-    require_told,
     require_usable,
     sharded,
 )
@@ -131,7 +131,7 @@ class TypeSource:
             TerminalError: if a column cannot be stored exactly, or there is no key.
         """
         samples = sample(self._log, entry, self._format)
-        require_told(entry, samples.refusal)
+        require_fields(entry, samples.refusal)
         table = self.asked.table(entry)
         if table is not None:
             require_sent(self._source, self._log, entry, table, self.asked.publication)
@@ -139,14 +139,14 @@ class TypeSource:
         for warning in described.warnings:
             _log.warning("table=%s: %s", entry.table, warning)
         schema = self._exact(entry, described).with_absent(self._given_up(entry))
-        require_told(entry, samples.inexact(schema))
+        require_fields(entry, samples.inexact(schema))
         is_keyed = samples.is_keyed_by(schema.key)
         self._require_in_order(entry, samples, table)
         split = not (is_keyed or set(schema.key) <= set(described.key))
         form = samples.key_form(schema.key)
         database = require_one_database(entry, samples)
         layout = Layout(samples.dialect, is_keyed, split, self._scheme(samples), form, database)
-        require_told(entry, self._format.refuses(layout, schema.key))
+        require_fields(entry, self._format.refuses(layout, schema.key))
         if table is not None:
             table.require_key_logged(schema.key, f"table={entry.table} topic={entry.topic}")
         if not schema.key and self._source.mode_of(entry.table) is Mode.MIRROR:
@@ -171,12 +171,12 @@ class TypeSource:
 
     def _with_facts(self, column: Column, facts: ColumnFacts | None, entry: TableEntry) -> Column:
         """Adds facts to a column older than the lake table, whose default says nothing of rows."""
-        told = with_number(replace(column, existing=None), facts)
+        new = with_number(replace(column, existing=None), facts)
         is_certain = facts is not None and facts.number and not entry.shard
         if facts is None or not is_certain or facts.existing is None:
-            return told
-        found = of_text(facts.existing, told)
-        return told if found.text is None else replace(told, existing=replace(found, id=told.name))
+            return new
+        found = of_text(facts.existing, new)
+        return new if found.text is None else replace(new, existing=replace(found, id=new.name))
 
     def require_usable(self, entry: TableEntry, schema: TableSchema) -> None:
         """Refuses names that are impossible in the lake.
@@ -271,7 +271,7 @@ class TypeSource:
         facts = (self.asked.facts(entry) or {}) if number else {}
         return next((n for n, f in facts.items() if f.number == number and n in names), None)
 
-    def told(self, entry: TableEntry, column: Column, scheme: Scheme) -> Column:
+    def with_existing(self, entry: TableEntry, column: Column, scheme: Scheme) -> Column:
         """Adds to a new column its number and its value in older rows.
 
         Args:
@@ -279,7 +279,7 @@ class TypeSource:
             column: by its name in records; its ``existing`` comes from a record's schema.
             scheme: of the table's positions.
         """
-        return told(
+        return with_existing(
             column,
             (self.asked.facts(entry) or {}).get(column.name),
             self._source.overrides(entry.table).existing,
@@ -360,10 +360,10 @@ class TypeSource:
         """Describes a table by the best source, without the database's unpublished columns."""
         unpublished = table.unpublished(self.asked.publication) if table is not None else {}
         if samples.described is not None:
-            told = samples.described
+            described = samples.described
             if table is not None:
-                told = table.corrected(told, told.names, self._source.modes)
-            return self._keyed(entry, told.without(unpublished), samples, table)
+                described = table.corrected(described, described.names, self._source.modes)
+            return self._keyed(entry, described.without(unpublished), samples, table)
         if table is not None:
             described = self._format.of_catalog(table)
             return self._keyed(entry, described.without(unpublished), samples, table)

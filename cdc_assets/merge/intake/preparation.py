@@ -93,7 +93,7 @@ class PastColumns:
             return ()
         is_numbered = any(each.number for each in facts.values())
         if is_numbered or self.shapes is None:
-            self._require_told(vanished, facts)
+            self._require_gone(vanished, facts)
         once = self.plan.state.properties if self.plan.state else {}
         past = vanished
         there = {each.number for each in facts.values()}
@@ -104,7 +104,7 @@ class PastColumns:
             _log.warning("table=%s: %s was dropped at the source", self.plan.entry.table, name)
         return tuple(past)
 
-    def _require_told(self, vanished: Sequence[str], facts: Mapping[str, ColumnFacts]) -> None:
+    def _require_gone(self, vanished: Sequence[str], facts: Mapping[str, ColumnFacts]) -> None:
         """Fails if a vanished column may have been renamed to a present one.
 
         Raises:
@@ -230,10 +230,10 @@ class Preparation:
         if history is None or plan.entry.shard is not None:
             return plan
         schema = history.taught(plan.schema)
-        told = tuple(
+        learned = tuple(
             c for c, was in zip(schema.columns, plan.schema.columns, strict=True) if c != was
         )
-        steps = (DescribeColumns(told),) if told else ()
+        steps = (DescribeColumns(learned),) if learned else ()
         return replace(plan, schema=schema, steps=(*plan.steps, *steps))
 
     def _widened(
@@ -256,16 +256,16 @@ class Preparation:
         past = old.among([name for name in new if name not in gone])
         schema = replace(plan.schema, left_out=(*plan.schema.left_out, *gone, *past))
         facts = self._facts(plan, must=bool(new)) if readable else {}
-        records = [self._told(plan, each, facts) for each in self._oldest_first(readable)]
+        records = [self._with_facts(plan, each, facts) for each in self._oldest_first(readable)]
         by_catalog = not self.has_schemas(plan)
         if by_catalog:
             records = self._by_catalog(plan, [u for u in unknown if u.name not in {*gone, *past}])
         columns = self.tables.columns(schema, plan.state, records, by_catalog=by_catalog)
         left: tuple[TableStep, ...] = (LeaveOut(tuple(gone)),) if gone else ()
-        told = self._with_numbers(plan, columns)
-        comments = self._comments(plan, told.schema) if not plan.replay else ()
-        steps = (*plan.steps, *left, *told.steps, *comments)
-        return replace(plan, schema=told.schema, steps=steps, files=columns.files)
+        numbered = self._with_numbers(plan, columns)
+        comments = self._comments(plan, numbered.schema) if not plan.replay else ()
+        steps = (*plan.steps, *left, *numbered.steps, *comments)
+        return replace(plan, schema=numbered.schema, steps=steps, files=columns.files)
 
     def _comments(self, plan: BatchPlan, schema: TableSchema) -> tuple[Comment, ...]:
         """Returns the step for comments that differ from the source's present ones.
@@ -298,10 +298,10 @@ class Preparation:
         known = before.by_any_name
         new = {each.sent_as for each in plan.schema.columns if each.sent_as not in known}
         new -= self.tables.withheld
-        told = [*(names for names in records if names)]
-        if not told and new:
-            told = [[*(self.types.asked.names(plan.entry) or self.tables.withheld), *new]]
-        for names in told:
+        shapes = [*(names for names in records if names)]
+        if not shapes and new:
+            shapes = [[*(self.types.asked.names(plan.entry) or self.tables.withheld), *new]]
+        for names in shapes:
             gone = sorted(self.tables.withheld - {*names})
             shown = sorted(new & {*names})
             if gone and shown:
@@ -327,7 +327,7 @@ class Preparation:
         former = frozenset(history.former) if history else frozenset[str]()
         return sorted(records, key=lambda each: former.isdisjoint(each.names))
 
-    def _told(
+    def _with_facts(
         self, plan: BatchPlan, record: TableSchema, facts: Mapping[str, ColumnFacts]
     ) -> TableSchema:
         """Adds the database's facts about the columns.
@@ -339,7 +339,7 @@ class Preparation:
             name: each for name, each in facts.items() if not (history and name in history.former)
         }
         columns = (
-            self.types.told(plan.entry, each, plan.layout.scheme)
+            self.types.with_existing(plan.entry, each, plan.layout.scheme)
             if home_of(table, each, record.names) is None
             else with_number(replace(each, existing=None), facts.get(each.name))
             for each in record.columns
@@ -364,10 +364,12 @@ class Preparation:
         there = seen or table.as_sent
         new = [each for each in unknown if each.name not in there.names]
         added = (self._column(plan, each) for each in new)
-        told = tuple(self.types.told(plan.entry, each, plan.layout.scheme) for each in added)
-        if seen is None and not told:
+        found = tuple(
+            self.types.with_existing(plan.entry, each, plan.layout.scheme) for each in added
+        )
+        if seen is None and not found:
             return ()
-        return (replace(there, columns=(*there.columns, *told)),)
+        return (replace(there, columns=(*there.columns, *found)),)
 
     def _with_numbers(self, plan: BatchPlan, columns: ColumnPlan) -> ColumnPlan:
         """Adds the catalog's numbers to columns described without a number."""
@@ -376,12 +378,12 @@ class Preparation:
         found = {c.name: facts[c.sent_as].number for c in lacking if c.sent_as in facts}
         if not any(found.values()):
             return columns
-        told = tuple(
+        numbered = tuple(
             replace(c, identity=replace(c.identity, number=found.get(c.name, c.identity.number)))
             for c in columns.schema.columns
         )
-        described = DescribeColumns(tuple(c for c in told if found.get(c.name)))
-        schema = replace(columns.schema, columns=told)
+        described = DescribeColumns(tuple(c for c in numbered if found.get(c.name)))
+        schema = replace(columns.schema, columns=numbered)
         return replace(columns, schema=schema, steps=(*columns.steps, described))
 
     def _settled(

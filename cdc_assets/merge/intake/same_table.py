@@ -51,14 +51,14 @@ def break_of(plan: BatchPlan, asked: SourceAnswers) -> Break | None:
     """
     said = AtSource.of(plan.state, plan.entry.shard_value)
     identity = asked.identity(plan.entry)
-    told = asked.history.broken if asked.history else None
+    broken = asked.history.broken if asked.history else None
     if identity is None or identity == said.identity:
         return None
     if said.identity is None:
         reads_all = plan.published is None and begin_of(plan.state) is None
         is_now = asked.history is not None and asked.history.topic == plan.identity.topic_id
-        return told if reads_all or is_now else None
-    return told or Break(identity, f"{_BY_NUMBER} ({said.identity} before, {identity} now)")
+        return broken if reads_all or is_now else None
+    return broken or Break(identity, f"{_BY_NUMBER} ({said.identity} before, {identity} now)")
 
 
 def settled(
@@ -96,7 +96,7 @@ def settled(
         elif not place or (policy is OnBreak.STOP and has_rows):
             raise _another(plan, found, may_truncate=bool(place))
         barrier = max(barrier, place)
-    if plan.beside is not None and barrier > plan.floor:  # read rows may be of either
+    if plan.shadow is not None and barrier > plan.floor:  # read rows may be of either
         raise _another(plan, found or Break("", _BY_NUMBER), may_truncate=False)
     identity = said.identity if identity is None else identity
     now = replace(said, identity=identity, history=asked.history, barrier=barrier)

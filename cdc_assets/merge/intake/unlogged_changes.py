@@ -77,33 +77,35 @@ def _found(
     plan: BatchPlan, said: AtSource, now: AtSource, asked: SourceAnswers
 ) -> tuple[CatalogLook | None, Sequence[SilentChange] | None]:
     """Returns the look, and the silent changes since the one before; None if nobody tells any."""
-    told, is_same = asked.history, said.identity is None or now.identity == said.identity
+    history, is_same = asked.history, said.identity is None or now.identity == said.identity
     table, standing = None, ()
     try:
         table = asked.table(plan.entry)
     except UnreachableError:  # what stands goes on, as far as anybody knows
         standing = said.standing
-    if table is None and told is None and not standing:
+    if table is None and history is None and not standing:
         return None, None
     found = [*standing]
     if table is not None:
         found += table.silent_since(said.look if is_same else None, asked.publication)
-    if told is not None:
+    if history is not None:
         with_keys = not (table or standing) and plan.layout.scheme is not Scheme.TIDB
-        found += _heard_by(plan, said, told).told_silent(_held(plan, said), with_keys=with_keys)
+        found += _heard_by(plan, said, history).without_events(
+            _held(plan, said), with_keys=with_keys
+        )
     return table.look if table is not None else None, found
 
 
-def _heard_by(plan: BatchPlan, said: AtSource, told: StatementHistory) -> StatementHistory:
+def _heard_by(plan: BatchPlan, said: AtSource, history: StatementHistory) -> StatementHistory:
     """Returns the history without what happened before the first look, if that saw the result.
 
     A first batch that reads all of the log has the rows from before; and what is among the rows
     is in this batch.
     """
     reads_all = plan.published is None and begin_of(plan.state) is None
-    if said.identity is not None or reads_all or told.topic == plan.identity.topic_id:
-        return told
-    return replace(told, silent=(), retyped=())
+    if said.identity is not None or reads_all or history.topic == plan.identity.topic_id:
+        return history
+    return replace(history, silent=(), retyped=())
 
 
 def _held(plan: BatchPlan, said: AtSource) -> Callable[[Retyped], bool]:

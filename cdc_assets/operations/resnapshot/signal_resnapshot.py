@@ -269,7 +269,7 @@ class SignalResnapshot:
         attempts, run_id = self._session.attempts, self._session.host.run_id
         plan = attempts.planner.again(self._entry, (), run_id).plan
         ranges = self._since(note, plan)
-        changes, unset = attempts.told(self._entry, ranges, run_id) if ranges else (None, ())
+        changes, unset = attempts.decoded(self._entry, ranges, run_id) if ranges else (None, ())
         catalog, spark = self._session.config.lake.catalog.name, attempts.session()
         rows = lake_table(spark, catalog, plan, None)
         if plan.soft:

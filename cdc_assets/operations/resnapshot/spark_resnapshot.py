@@ -184,7 +184,7 @@ class SparkResnapshot:
             seconds=pace.seconds,
         )
         if report.is_whole:
-            proof = Proof.of_known(self._lakes.lake, self._entry, progress.in_doubt)
+            proof = Proof.of_known(self._lakes.lake, self._entry, progress.silent)
             uncompared = waves.source.comparison.unread
             proof.record(self._lakes.lake, self._lakes.spark, self._lakes.catalog, uncompared)
         return report
@@ -192,9 +192,9 @@ class SparkResnapshot:
     def _begin(self, waves: Waves) -> ResnapshotProgress:
         plan = waves.plan()
         known = AtSource.of(plan.state, self._entry.shard_value).silent
-        in_doubt = tuple(each.id for each in known)
+        silent = tuple(each.id for each in known)
         key, generation = tuple(plan.schema.key), generation_of(plan)
-        return ResnapshotProgress(self._session.clock(), key, generation, in_doubt=in_doubt)
+        return ResnapshotProgress(self._session.clock(), key, generation, silent=silent)
 
     def _still(self, begun: ResnapshotProgress | None, waves: Waves) -> ResnapshotProgress | None:
         """Returns the progress of an earlier run if the table still has the rows of its waves."""

@@ -192,7 +192,7 @@ class RewindConditions:
 
     def _other_table(self, to: Published, now: Published) -> str:
         identity = self.identity
-        if to.carried.beside is not None:
+        if to.carried.shadow is not None:
             return "its rows were not read to the end from the source yet"
         if self.marks is None or identity is None:
             return "its topic does not exist any more"
@@ -273,8 +273,8 @@ class TableHistory:
         line = [each for each in self.past.line if self._is_mine(each)][:limit]
         found = [self._line(each, "") for each in line]
         seen = set[int]()
-        for tag, beside in self.past.beside.items():
-            mine = [e for e in beside if self._is_mine(e) and e.snapshot not in seen]
+        for tag, kept in self.past.rewound.items():
+            mine = [e for e in kept if self._is_mine(e) and e.snapshot not in seen]
             seen.update(each.snapshot for each in mine)
             found += [self._line(each, tag) for each in mine]
         return tuple(found[: 2 * limit])
@@ -348,7 +348,7 @@ def read_history(services: Services, entry: TableEntry) -> TableHistory:
         UnreachableError: if one of them does not answer.
     """
     past = services.lake.past(entry.target)
-    if past is None or not (past.line or past.beside):
+    if past is None or not (past.line or past.rewound):
         what = "nothing was published of the table yet"
         raise TerminalError(what, where=f"table={entry.table}", remedy="materialize it")
     entries = [entry]
@@ -381,7 +381,7 @@ def _facts(
 def _sides(services: Services, entry: TableEntry, past: Past) -> dict[str, SideState | None]:
     from cdc_assets.lake.side import side_of
 
-    kept = [*past.line, *(each for beside in past.beside.values() for each in beside)]
+    kept = [*past.line, *(each for line in past.rewound.values() for each in line)]
     said = (each.published.of_shard(entry.shard_value) for each in kept)
     marks = {each.carried.side for each in said if each and each.carried.side}
     names = {side_of(entry.stem, mark) for mark in marks if mark.snapshot is not None}

@@ -95,23 +95,23 @@ class RewindPlan:
     def lines(self) -> list[str]:
         """Returns the plan for people."""
         at = self.chosen.publish
-        told = [
+        lines = [
             f"{self.entry.table}: back to snapshot {self.chosen.snapshot} of {self.entry.target}, "
             f"{self.chosen.by}: published {time_words(at.at)} by attempt {at.published.attempt}, "
             f"offsets {self.offsets.to_json()}",
         ]
         if self.is_done:
-            return [*told, "  the table is there already: nothing to do"]
-        told.append(
+            return [*lines, "  the table is there already: nothing to do"]
+        lines.append(
             f"  takes back {self.taken_back} publishes of {self.records} records, from offsets "
             f"{self.committed.to_json()}"
         )
-        told.append(f"  merges again {_ranges(self.again)}, then {_ranges(self.unread)} unread")
+        lines.append(f"  merges again {_ranges(self.again)}, then {_ranges(self.unread)} unread")
         if self.hours:
-            told.append(f"  of the hours {self.hours[0].key} to {self.hours[1].key}")
-        told += [f"  {warning}" for warning in self.warnings()]
-        told.append(f"  keeps what it replaces as the tag {self.tag}, until --forget")
-        return told
+            lines.append(f"  of the hours {self.hours[0].key} to {self.hours[1].key}")
+        lines += [f"  {warning}" for warning in self.warnings()]
+        lines.append(f"  keeps what it replaces as the tag {self.tag}, until --forget")
+        return lines
 
     def warnings(self) -> list[str]:
         """Returns warnings for people."""

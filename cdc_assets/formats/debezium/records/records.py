@@ -81,7 +81,9 @@ class DialectRecords(ABC):
 
     def compared(self, fields: Iterable[StructField], spec: ReadSpec) -> StructType:
         """Returns the struct of a row, with its differences from the table's columns."""
-        return compared_with(fields, spec, self.beside, spec.schema.key if self.is_inline else ())
+        return compared_with(
+            fields, spec, self.other_fields, spec.schema.key if self.is_inline else ()
+        )
 
     def unlike(self, row: Expression, op: Expression) -> Expression:
         """Returns why a record without a schema, among others with one, is none of the table.
@@ -118,7 +120,7 @@ class DialectRecords(ABC):
         return unlike(row).getField("unknown"), F.when(is_row, unlike(row).getField("absent"))
 
     @property
-    def beside(self) -> tuple[str, ...]:
+    def other_fields(self) -> tuple[str, ...]:
         """Fields of a row that are no columns."""
         return ()
 

@@ -188,7 +188,7 @@ class Planner:
             LostRangeError: if it was cut back and has grown again.
         """
         was, last = last_records(self._log, entry, published, marks, ranges)
-        require_unchanged(entry, published, was, self._configured.anew(entry))
+        require_unchanged(entry, published, was, self._configured.rebuild_command(entry))
         return last
 
     # ── what plans are made from ─────────────────────────────────────────────────────────
@@ -277,7 +277,7 @@ class Starts:
             self.checks.require_unmoved(entry, state, state.published, now.marks)
         else:
             start = self._of_new(entry, state, now)
-        require_kept(entry, start, now.marks, self.configured.anew(entry))
+        require_kept(entry, start, now.marks, self.configured.rebuild_command(entry))
         return start
 
     def _of_new(self, entry: TableEntry, state: TableState | None, now: TopicNow) -> OffsetVector:
