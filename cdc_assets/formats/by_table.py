@@ -81,18 +81,18 @@ class SkippedRecords:
     lone: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     has_more: bool = False
 
-    def own(self, whose: DataFrame, table: TableName) -> DataFrame:
+    def own_records(self, owned: DataFrame, table: TableName) -> DataFrame:
         """Returns the records that the table has to read: its own, and records of an unknown table.
 
         A record without a value names no table. The one right after a delete adds nothing to it.
 
         Args:
-            whose: as from `whose_are`.
+            owned: as from `with_owners`.
             table: by the name that records give it.
         """
         of_table, is_empty = F.col(OF_TABLE), F.col("is_empty")
         is_mine = ~is_empty & (of_table.isNull() | (of_table == table.qualified))
-        found = whose.where(is_mine | (is_empty & self._is_lone()))
+        found = owned.where(is_mine | (is_empty & self._is_lone()))
         return found.drop(OF_TABLE, "is_delete", "is_empty")
 
     def _is_lone(self) -> Expression:
@@ -104,7 +104,7 @@ class SkippedRecords:
         return found
 
 
-def whose_are(raw: DataFrame, fmt: Format, layout: Layout, topic: str) -> DataFrame:
+def with_owners(raw: DataFrame, fmt: Format, layout: Layout, topic: str) -> DataFrame:
     """Adds `OF_TABLE` and what `Format.whose` tells to raw records.
 
     A record that is too large is no known table's.
@@ -128,24 +128,24 @@ def changes_of(raw: DataFrame, fmt: Format, layout: Layout, entry: TableEntry) -
     """
     if not (fmt.names_tables and entry.is_shared) or entry.taken is Taken.ALL:
         return raw
-    whose = whose_are(raw, fmt, layout, entry.topic)
-    return SkippedRecords({}).own(whose, entry.at_source)
+    owned = with_owners(raw, fmt, layout, entry.topic)
+    return SkippedRecords({}).own_records(owned, entry.at_source)
 
 
-def set_apart(whose: DataFrame, before: DataFrame | None, table: TableName) -> SkippedRecords:
+def find_skipped(owned: DataFrame, before: DataFrame | None, table: TableName) -> SkippedRecords:
     """Finds the records of a range that are not a table's.
 
     Args:
-        whose: the records, as from `whose_are`.
+        owned: the records, as from `with_owners`.
         before: the record before each range, too; None if there are none.
         table: by the name that records give it.
     """
-    rows = whose.groupBy(OF_TABLE, "is_empty").count().collect()
+    rows = owned.groupBy(OF_TABLE, "is_empty").count().collect()
     counted = {(row[OF_TABLE], row["is_empty"]): row["count"] for row in rows}
     others = {name: n for (name, _), n in counted.items() if name not in (None, table.qualified)}
     if not any(empty for _, empty in counted):
         return SkippedRecords(others)
-    return _with_lone(others, whose if before is None else whose.unionByName(before), before)
+    return _with_lone(others, owned if before is None else owned.unionByName(before), before)
 
 
 def _with_lone(

@@ -16,8 +16,8 @@ from cdc_assets.formats.record_json import (
     NOT_KEPT,
     PAYLOAD,
     compared_with,
+    misfits,
     parsed,
-    unlike,
     unread,
 )
 from cdc_assets.formats.spec import ReadSpec
@@ -74,7 +74,7 @@ def rejection(document: Expression, images: Iterable[str]) -> Expression:
         F.when(F.col("value").isNull(), "it has no value"),
         F.nullif(unread(document), F.lit(NOT_KEPT)),
         F.when(body.isNull(), "not a JSON object").when(
-            any_of(unlike(each).getField("twice") for each in objects), "a field is there twice"
+            any_of(misfits(each).getField("twice") for each in objects), "a field is there twice"
         ),
     )
 

@@ -112,7 +112,7 @@ class ReadSpec:
         return tuple(each.name for each in there if each.name in self.may_lack)
 
     @property
-    def once(self) -> dict[str, str]:
+    def present_names(self) -> dict[str, str]:
         """Present names in records by former names, of the columns that were renamed."""
         columns = self.target.columns
         return {old: each.sent_as for each in columns for old in each.identity.formerly}

@@ -51,7 +51,8 @@ def without_rows(services: Services, known: Registry) -> tuple[TableEntry, ...]:
     seen = services.with_rows  # not looked at again: some catalogs are asked for each table
     open_ = [e for e in known if _is_guess(services, e) and e.table not in seen]
     try:
-        looked = services.lake.looked([(e.target, e.shard_value) for e in open_]) if open_ else []
+        wanted = [(e.target, e.shard_value) for e in open_]
+        looked = services.lake.find_states(wanted) if wanted else []
     except UnreachableError:
         return ()
     empty = tuple(

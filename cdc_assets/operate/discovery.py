@@ -296,7 +296,7 @@ def _with_rows(
     return tuple(
         entry.topic for entry in known
         if kinds.get(entry.topic, TopicKind.EMPTY) not in OF_TABLES
-        and services.lake.looked([(entry.target, entry.shard_value)])[0] is not None
+        and services.lake.find_states([(entry.target, entry.shard_value)])[0] is not None
     )  # fmt: skip
 
 

@@ -272,7 +272,7 @@ def _bounds(services: Services, topics: Sequence[str]) -> Bounds | None:
 
 
 def _looked(services: Services, entries: Sequence[TableEntry]) -> Mapping[TableName, Looked]:
-    looked = services.lake.looked([(each.target, each.shard_value) for each in entries])
+    looked = services.lake.find_states([(each.target, each.shard_value) for each in entries])
     return {each.table: found for each, found in zip(entries, looked, strict=True)}
 
 
@@ -286,7 +286,7 @@ def _reading(
     unread = [e for e in entries if looked.get(e.table) is None and _reads_first(services, e)]
     if not unread or not looked:
         return {}
-    shadows = services.lake.looked([(first_shadow(each), "") for each in unread])
+    shadows = services.lake.find_states([(first_shadow(each), "") for each in unread])
     found = (state.reading if (state := _state(each)) else None for each in shadows)
     return {e.table: each or ShadowProgress() for e, each in zip(unread, found, strict=True)}
 

@@ -164,7 +164,7 @@ def doubted_tables(services: Services, entries: Sequence[TableEntry]) -> dict[Ta
     as any other.
     """
     try:
-        looked = services.lake.looked([(each.target, each.shard_value) for each in entries])
+        looked = services.lake.find_states([(each.target, each.shard_value) for each in entries])
         pairs = zip(entries, looked, strict=True)
         states = [(e, s) for e, s in pairs if s is not None and not isinstance(s, CdcError)]
         found = drifts(services, states)

@@ -91,7 +91,7 @@ class Canal(Format):
 
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
         """Samples the table; its types are those of its first message, or as configured."""
-        found = [message for record in records for message in self.mine(record, table)]
+        found = [message for record in records for message in self.table_messages(record, table)]
         whole = [message for message in found if messages.is_whole(message)]
         rows = tuple(row for message in whole for row in messages.rows_of(message))
         described = (messages.described(message, self._zone) for message in whole)
@@ -115,13 +115,13 @@ class Canal(Format):
 
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
         """Returns whether one of its messages is of the table, and has rows."""
-        return any(map(messages.rows_of, self.mine(record, table)))
+        return any(map(messages.rows_of, self.table_messages(record, table)))
 
     def statements(self, record: RawRecord, scheme: Scheme) -> tuple[Ddl, ...]:
         """Reads statements from ``isDdl`` and ``sql``."""
         return tuple(statements_of(self.flat(record), record.coordinate, scheme))
 
-    def mine(self, record: RawRecord, table: TableName) -> list[Message]:
+    def table_messages(self, record: RawRecord, table: TableName) -> list[Message]:
         """Returns the messages of a record that change rows of a table."""
         read = self.flat(record)
         return [each for each in read if messages.table_of(each, table.source) == table]

@@ -41,8 +41,8 @@ from cdc_assets.formats.record_json import (
     NO_OBJECT,
     PAYLOAD,
     compared_with,
+    misfits,
     parsed,
-    unlike,
     unread,
 )
 from cdc_assets.formats.spec import CONTROL, LINE_BITS, ROW_OPS, STATEMENT, ReadSpec
@@ -192,7 +192,7 @@ def _odd_names(data: Expression, kind: str) -> Expression:
         data: the rows.
         kind: ``unknown`` or ``absent``.
     """
-    named = F.transform(data, lambda row: unlike(row).getField(kind))
+    named = F.transform(data, lambda row: misfits(row).getField(kind))
     return if_any(F.array_distinct(F.flatten(F.filter(named, lambda names: names.isNotNull()))))
 
 

@@ -27,7 +27,7 @@ from cdc_assets.merge.intake.observe import BatchFigures
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.deadline import Steps
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.tables.lookups import lake_table
 
@@ -71,11 +71,11 @@ class ChangeLogTable:
         """
         with self._steps.step("look for changes that are there"):
             events, once, again = first_deliveries(frame)
-            there = self._there(events, count) if self._may_repeat(frame, figures) else None
+            there = self._recorded(events, count) if self._may_repeat(frame, figures) else None
             if not self._telling.is_unique:
                 require_distinct(self._plan, (events, once, again), there)
             if there is not None:
-                keys = sent(there.select("change_id").distinct(), there.count())
+                keys = hinted(there.select("change_id").distinct(), there.count())
                 once = once.join(keys, "change_id", "left_anti")
             return pinned(once.drop("change_id"))
 
@@ -105,7 +105,7 @@ class ChangeLogTable:
             without_offset(position) <= without_offset(applied[p]) for p, position in lowest.items()
         )
 
-    def _there(self, events: DataFrame, count: int) -> DataFrame:
+    def _recorded(self, events: DataFrame, count: int) -> DataFrame:
         """Returns ``change_id event known_place`` of these changes' rows; checkpointed."""
         bounds = events.agg(F.min("event").alias("low"), F.max("event").alias("high")).collect()[0]
         if bounds["low"] is None:
@@ -119,7 +119,7 @@ class ChangeLogTable:
             F.concat_ws(":", sql.TOPIC, sql.PARTITION, sql.OFFSET).alias("known_place"),
         )
         known = known.withColumn("change_id", F.expr(CHANGE_ID))
-        wanted = sent(events.select("change_id").distinct(), count)
+        wanted = hinted(events.select("change_id").distinct(), count)
         return pinned(known.join(wanted, "change_id", "left_semi"))
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────

@@ -44,7 +44,7 @@ from cdc_assets.merge.intake.observe import BatchFigures
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.deadline import Steps
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.tables.ends import Emptied, Ends, emptied_in, frame_of
 from cdc_assets.merge.tables.lookups import lake_table
@@ -252,7 +252,7 @@ class HistoryTable:
         schema = self._plan.schema
         table = self._table(branch).where(takes_part)
         events = fold.versions_as_events(table, schema.key, schema.names)
-        wanted = sent(keys.select(F.col("key").alias("wanted")), keys.count())
+        wanted = hinted(keys.select(F.col("key").alias("wanted")), keys.count())
         return pinned(events.join(wanted, events["key"] == wanted["wanted"], "left_semi"))
 
     # ── 4. fold ──────────────────────────────────────────────────────────────────────────
@@ -408,16 +408,17 @@ class Repeats:
         events, once, _ = changes
         there = None
         if is_late:
-            wanted = sent(events.select("change_id").distinct(), folded.keys)
-            there = pinned(self._there(folded, ends, table).join(wanted, "change_id", "left_semi"))
+            wanted = hinted(events.select("change_id").distinct(), folded.keys)
+            recorded = self._recorded(folded, ends, table)
+            there = pinned(recorded.join(wanted, "change_id", "left_semi"))
         if not self._telling.is_unique:
             require_distinct(self._plan, changes, there)
         if there is not None:
             repeated = there.select("change_id").distinct()
-            once = once.join(sent(repeated, folded.keys), "change_id", "left_anti")
+            once = once.join(hinted(repeated, folded.keys), "change_id", "left_anti")
         return pinned(once.drop("change_id"))
 
-    def _there(self, folded: Folded, ends: EndsKnown, table: DataFrame) -> DataFrame:
+    def _recorded(self, folded: Folded, ends: EndsKnown, table: DataFrame) -> DataFrame:
         """Returns ``change_id event known_place`` of recorded changes that may be among these."""
         frames = [frame_of(self._spark, ends.truncates).select(*_PLACED)]
         if ends.lone is not None:

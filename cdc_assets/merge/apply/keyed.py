@@ -33,7 +33,7 @@ from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.deadline import Steps
 from cdc_assets.merge.statements.failures import released_after
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.tables.lookups import KeyLookups
 from cdc_assets.merge.tables.tombstones import Tombstones
@@ -163,7 +163,7 @@ class KeyedTable:
                 stale = pinned(not_newer(wanted, positions, count))
                 if old := stale.count():
                     same = newest["key"] == stale["stale"]
-                    newest = newest.join(sent(stale, old), same, "left_anti")
+                    newest = newest.join(hinted(stale, old), same, "left_anti")
             if not folded.partial:
                 resolved = WholeChanges(newest, folded.keys - old)
             else:

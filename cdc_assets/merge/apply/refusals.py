@@ -18,7 +18,7 @@ from cdc_assets.formats.oversized import is_refusal
 from cdc_assets.merge.fold.changeset import of_rows_that_stay
 from cdc_assets.merge.fold.context import Pass
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.plan.quarantine_replay import Requeue, count_held
+from cdc_assets.merge.plan.quarantine_replay import Requeue, count_kept
 from cdc_assets.merge.statements.deadline import Steps
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.tables.quarantine import Origin, Quarantine
@@ -158,7 +158,7 @@ class KeptApart:
         kept = self._quarantine.kept(table, MOST + 1)
         if len(kept) > MOST:
             return self._quarantine.count(table)
-        return count_held(kept, self._plan, self.missing(self._plan))
+        return count_kept(kept, self._plan, self.missing(self._plan))
 
 
 class Reported:

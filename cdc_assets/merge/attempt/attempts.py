@@ -173,13 +173,13 @@ class Attempts:
         """
         self._findings.forget()
         request = Request(entry, run_id, ReplayRequest(ranges)).with_all_schemas()
-        pending = self.planner.again(entry, ranges, run_id)
+        pending = self.planner.replay(entry, ranges, run_id)
         _, decoder = self._completed(request, pending, ranges)
         return decoder.decode({}), decoder.omittable
 
     def _planned(self, request: Request, pending: Pending) -> tuple[BatchPlan, BatchDecoder]:
         """Returns the plan completed by the statements among the records, as in a batch."""
-        records = self._records.own(pending.plan, pending.plan.ranges)
+        records = self._records.own_records(pending.plan, pending.plan.ranges)
         try:
             found = self._completion.of(request, pending.plan, records)
         except TerminalError:
@@ -193,12 +193,12 @@ class Attempts:
             statements = self._from_log.unread_statements(request, pending.plan, records)
             if not statements:
                 return found
-        return self._completion.of(request.knowing(statements), pending.plan, records)
+        return self._completion.of(request.with_statements(statements), pending.plan, records)
 
     def _completed(
         self, request: Request, pending: Pending, ranges: tuple[OffsetRange, ...]
     ) -> tuple[BatchPlan, BatchDecoder]:
-        records = self._records.own(pending.plan, ranges)
+        records = self._records.own_records(pending.plan, ranges)
         return self._completion.of(request, pending.plan, records)
 
     # ── what goes with tries ─────────────────────────────────────────────────────────────

@@ -21,7 +21,7 @@ class Held:
     Attributes:
         batch: identifies the batch.
         end: of the batch, exclusive.
-        asked: answers about the source's table.
+        answers: answers about the source's table.
         before: the table's history before the statements; None without any.
         statements: on the table, among the batch's records.
         has_read: whether the statements that the request names were read; they may all be on other
@@ -30,7 +30,7 @@ class Held:
 
     batch: tuple[TableName, int, int]
     end: OffsetVector
-    asked: SourceAnswers
+    answers: SourceAnswers
     before: StatementHistory | None = None
     statements: tuple[Ddl, ...] = ()
     has_read: bool = False

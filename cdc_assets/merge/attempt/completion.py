@@ -60,7 +60,7 @@ class Completion:
             held = self._found(request, plan, fmt)
             self._findings.keep(held)
         plan = _taught(plan, held.before)
-        types = TypeSource(means.source(entry), means.connections.log, fmt, held.asked)
+        types = TypeSource(means.source(entry), means.connections.log, fmt, held.answers)
         all_of_them = request.all_schemas or isinstance(request.work, Quarantined)
         written = partial(self._written, all_of_them=all_of_them)
         preparation = Preparation(means.session, means.catalog, types, tables, fmt, written)
@@ -79,9 +79,9 @@ class Completion:
         if statements and history is not None:
             before = history.with_numbers(plan.schema)
             history = after_statements(before, entry, statements, is_empty=plan.is_empty)
-        asked = SourceAnswers(self._means.source(entry), history, self._means.clock())
+        answers = SourceAnswers(self._means.source(entry), history, self._means.clock())
         read = bool(request.statements)
-        return Held(batch_of(request), plan.end, asked, before, statements, has_read=read)
+        return Held(batch_of(request), plan.end, answers, before, statements, has_read=read)
 
     def _history(self, plan: BatchPlan, fmt: Format) -> StatementHistory | None:
         """Returns the table's history according to statements.

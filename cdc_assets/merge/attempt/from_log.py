@@ -78,7 +78,7 @@ class FromLog:
             shared: the run's readings, to which a batch is cut; None if each table reads alone.
 
         Raises:
-            CdcError: see `Planner.tail` and `Planner.again`.
+            CdcError: see `Planner.tail` and `Planner.replay`.
         """
         entry, run_id, planner = request.entry, request.run_id, self._means.planner
         left, self._left = self._left, None
@@ -92,7 +92,7 @@ class FromLog:
             return planner.tail(entry, extent, run_id)
         usual = self._means.source(entry).batch.max_records
         now = limited(work.ranges, min(usual, most or usual))
-        return planner.again(entry, now, run_id)
+        return planner.replay(entry, now, run_id)
 
     def tried(
         self,
@@ -118,7 +118,7 @@ class FromLog:
         records, is_tail = self._records, isinstance(work, TailRequest)
         share = records.share(pending.plan, shared if is_tail else None, steps)
         with steps.step("read the topic"):  # sending few records along asks the server
-            raw = share.records if share else records.own(pending.plan, pending.plan.ranges)
+            raw = share.records if share else records.own_records(pending.plan, pending.plan.ranges)
         try:
             plan, decoder = self._completion.of(request, pending.plan, raw)
         except SilentChangeError as found:

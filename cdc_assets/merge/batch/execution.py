@@ -42,7 +42,7 @@ from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets.merge.plan.table_steps import execute_steps
 from cdc_assets.merge.statements.deadline import Steps, Watch
-from cdc_assets.merge.statements.pinning import interpreted, kept
+from cdc_assets.merge.statements.pinning import cached, interpreted
 from cdc_assets.merge.tables.side_table import SideTable
 
 
@@ -132,7 +132,7 @@ class BatchExecution:
         has_begun = has_learned = False
         while True:
             with self._reader.folded(batch, knowledge) as found:
-                this = guards.judged(found)
+                this = guards.verdict(found)
                 if isinstance(this, Refold):
                     batch = PlannedBatch.of(replace(self.decoder, plan=this.plan))
                     knowledge, has_learned = start, False
@@ -143,9 +143,9 @@ class BatchExecution:
                 if not has_begun:
                     self._change_table(this.plan)
                     has_begun = True
-                more = knowledge if has_learned else guards.learned(this)
+                more = knowledge if has_learned else guards.knowledge(this)
                 if more is knowledge:
-                    return self._merged(guards.settled(this))
+                    return self._merged(guards.completed(this))
                 knowledge, has_learned = more, True
 
     def _change_table(self, plan: BatchPlan) -> None:
@@ -222,7 +222,7 @@ class BatchReader:
             few = small and sum(each.length for each in ranges) <= INTERPRETED
             by_itself = interpreted(folding.sparkSession) if few else nullcontext()
             with steps.step("read, decode, fold"), by_itself:
-                frame = during.enter_context(kept(folding, "folded", is_small=small))
+                frame = during.enter_context(cached(folding, "folded", is_small=small))
                 read = folding if small else read_through(summary.attach(frame))
             folded, figures = summary.result(frame, read), observer.figures(read)
             if small and (folded is None or figures is None):
@@ -244,7 +244,7 @@ class BatchReader:
         return BatchObserver(
             batch.plan.ranges,
             self._means.clock(),
-            self._guards.watched(batch),
+            self._guards.figures(batch),
             pardoned=[each.sent_as for each in batch.decoder.doubtful],
         )
 

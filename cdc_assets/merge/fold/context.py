@@ -44,7 +44,7 @@ class BatchContext:
     clock: Callable[[], datetime]
     steps: Steps
 
-    def known(self, batch: PlannedBatch, columns: tuple[str, ...] | None = None) -> KeyLookups:
+    def lookups(self, batch: PlannedBatch, columns: tuple[str, ...] | None = None) -> KeyLookups:
         """Returns look-ups of keys in the lake.
 
         Args:

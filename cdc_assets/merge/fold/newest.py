@@ -24,7 +24,7 @@ from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.order import position_bytes
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.schema.row_condition import columns_of
 
@@ -103,7 +103,7 @@ def not_newer(newest: DataFrame, known: DataFrame, count: int) -> DataFrame:
             at most one row per key.
         count: number of keys.
     """
-    joined = newest.join(sent(known, count), newest["key"] == known["known_key"])
+    joined = newest.join(hinted(known, count), newest["key"] == known["known_key"])
     return joined.where("position <= known_position").select(F.col("key").alias("stale"))
 
 
@@ -133,8 +133,8 @@ def set_values(
         the batch sets no value after the key's last delete.
     """
     wanted = partial.select(F.col("key").alias("wanted"))
-    mine = changes.join(sent(wanted, count), changes["key"] == wanted["wanted"], "left_semi")
-    mine = mine.join(sent(known, count), mine["key"] == known["known_key"], "left")
+    mine = changes.join(hinted(wanted, count), changes["key"] == wanted["wanted"], "left_semi")
+    mine = mine.join(hinted(known, count), mine["key"] == known["known_key"], "left")
     mine = mine.where("known_position IS NULL OR position > known_position")
     is_partial = any_of(F.col("unset").getField(name) for name in omittable)
     begins = (F.col("op") == "c") & is_partial

@@ -40,7 +40,7 @@ from cdc_assets.merge.fold.context import Pass
 from cdc_assets.merge.fold.newest import FOLDED, completed, set_values
 from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.statements.pinning import pinned, pinned_in_rounds
 from cdc_assets.merge.tables.lookups import KeyLookups
 
@@ -61,7 +61,7 @@ class Placeholders(Guard):
         if not (this.figures.signs["in_doubt"] and len(this.plan.numbers) > 1):
             return known
         plan, omittable = this.plan, this.batch.decoder.omittable
-        rows = self.means.known(this.batch, omittable)
+        rows = self.means.lookups(this.batch, omittable)
         with self.means.steps.step("look up"):
             decoded = this.batch.changes.decoded(known)
             if plan.mode is Mode.CHANGELOG:  # a left-out value is not looked up
@@ -159,7 +159,7 @@ def with_event(changes: DataFrame, plan: BatchPlan) -> DataFrame:
 
 def _concerned(changes: DataFrame, keys: DataFrame, count: int) -> DataFrame:
     """Returns the changes in doubt, and all changes of these keys."""
-    wanted = sent(keys.select(F.col("key").alias("wanted")), count)
+    wanted = hinted(keys.select(F.col("key").alias("wanted")), count)
     joined = changes.join(wanted, changes["key"] == wanted["wanted"], "left")
     return joined.where("in_doubt OR wanted IS NOT NULL").drop("wanted")
 
@@ -199,7 +199,7 @@ def _carried(
     # count among the changes before it. Nor does a row that the key has had since.
     moved_at = F.concat("given_at", F.lit(bytes(8))).alias("moved_at")
     count = todo.count()
-    until = sent(as_old.select(F.col("key").alias("moved_key"), moved_at), count)
+    until = hinted(as_old.select(F.col("key").alias("moved_key"), moved_at), count)
     before = history.join(until, history["key"] == until["moved_key"])
     mine = before.where("position < moved_at").drop("moved_key", "moved_at")
     there = rows.join(until, rows["known_key"] == until["moved_key"])

@@ -53,7 +53,7 @@ class AbsentColumns:
         """
         schema = plan.schema
         called = {schema.column(name).sent_as: name for name in names}
-        verdict = self.types.asked.absence(plan.entry, [*called])
+        verdict = self.types.answers.absence(plan.entry, [*called])
         if verdict.unpublished:
             raise _not_published(plan, verdict.unpublished)
         dropped, given_up = (

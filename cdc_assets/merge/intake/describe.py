@@ -111,13 +111,13 @@ class TypeSource:
     """The source of schemas for tables of one source.
 
     Attributes:
-        asked: answers about the tables from their database and from statements.
+        answers: answers about the tables from their database and from statements.
     """
 
     def __init__(
-        self, source: SourceConfig, log: KafkaLog, fmt: Format, asked: SourceAnswers | None = None
+        self, source: SourceConfig, log: KafkaLog, fmt: Format, answers: SourceAnswers | None = None
     ) -> None:
-        self.asked = asked or SourceAnswers(source)
+        self.answers = answers or SourceAnswers(source)
         self._source = source
         self._format = fmt
         self._log = log
@@ -132,9 +132,9 @@ class TypeSource:
         """
         samples = sample(self._log, entry, self._format)
         require_fields(entry, samples.refusal)
-        table = self.asked.table(entry)
+        table = self.answers.table(entry)
         if table is not None:
-            require_sent(self._source, self._log, entry, table, self.asked.publication)
+            require_sent(self._source, self._log, entry, table, self.answers.publication)
         described = self._described(entry, samples, table)
         for warning in described.warnings:
             _log.warning("table=%s: %s", entry.table, warning)
@@ -165,7 +165,7 @@ class TypeSource:
 
     def _numbered(self, entry: TableEntry, schema: TableSchema) -> TableSchema:
         """Adds to a new table's columns the catalog's certain facts about older rows."""
-        facts = self.asked.facts(entry) or {}
+        facts = self.answers.facts(entry) or {}
         columns = (self._with_facts(each, facts.get(each.name), entry) for each in schema.columns)
         return replace(schema, columns=tuple(columns))
 
@@ -196,7 +196,7 @@ class TypeSource:
         Raises:
             TerminalError: if it does not.
         """
-        table = self.asked.known_table(entry)
+        table = self.answers.known_table(entry)
         if table is not None:
             table.require_whole(f"table={entry.table} topic={entry.topic}")
 
@@ -268,7 +268,7 @@ class TypeSource:
     def _renamed(self, entry: TableEntry, column: Column, names: Collection[str]) -> str | None:
         """Returns the column's new name, by its number in the catalog."""
         number = column.identity.number
-        facts = (self.asked.facts(entry) or {}) if number else {}
+        facts = (self.answers.facts(entry) or {}) if number else {}
         return next((n for n, f in facts.items() if f.number == number and n in names), None)
 
     def with_existing(self, entry: TableEntry, column: Column, scheme: Scheme) -> Column:
@@ -281,26 +281,26 @@ class TypeSource:
         """
         return with_existing(
             column,
-            (self.asked.facts(entry) or {}).get(column.name),
+            (self.answers.facts(entry) or {}).get(column.name),
             self._source.overrides(entry.table).existing,
             is_merged=entry.shard is not None,
             implies=scheme in OF_BINLOGS,
         )
 
-    def seen(self, entry: TableEntry, table: TableSchema) -> TableSchema | None:
+    def catalog_columns(self, entry: TableEntry, table: TableSchema) -> TableSchema | None:
         """Returns a table's columns in its database, if these determine the form on the wire.
 
         Returns:
             None if another source does. Columns that the table does not have are left out,
             unless their number shows that they are renamed ones.
         """
-        found = self.asked.table(entry)
+        found = self.answers.table(entry)
         described = self._format.of_catalog(found) if found is not None else None
         if found is None or described is None or described.origin != table.origin:
             return None
         known = {each.sent_as for each in table.columns}
         numbers = {c.identity.number for c in table.columns if c.identity.number}
-        facts = self.asked.facts(entry) or {}
+        facts = self.answers.facts(entry) or {}
         mine = {n for n in described.names if n in known or _number(facts, n) in numbers}
         kept = replace(described, columns=tuple(c for c in described.columns if c.name in mine))
         kept = kept.with_unsigned_as(_unsigned(table, None))
@@ -314,7 +314,7 @@ class TypeSource:
 
         Columns without a comment are left out, and so are all if the database was not asked.
         """
-        found = self.asked.known_table(entry)
+        found = self.answers.known_table(entry)
         if found is None:
             return "", {}
         described = self._format.of_catalog(found)
@@ -325,11 +325,11 @@ class TypeSource:
     def _corrected(self, entry: TableEntry, said: Described, table: TableSchema) -> Described:
         """Adds facts missing from a record's schema; the database has them for new columns."""
         new = set(said.names) - {each.sent_as for each in table.of_source.columns}
-        catalog = self.asked.table(entry) if new else None
-        said = said.with_unsigned(_unsigned(table, self.asked.history))
+        catalog = self.answers.table(entry) if new else None
+        said = said.with_unsigned(_unsigned(table, self.answers.history))
         if catalog is None:
             return said
-        now = self.asked.names_now(said.names)
+        now = self.answers.names_now(said.names)
         new = {now.get(name, name) for name in new}
         corrected = catalog.corrected(said.called(now), new, self._source.modes)
         return corrected.called({name: then for then, name in now.items()})
@@ -358,7 +358,7 @@ class TypeSource:
         self, entry: TableEntry, samples: Sample, table: SourceTable | None
     ) -> Described:
         """Describes a table by the best source, without the database's unpublished columns."""
-        unpublished = table.unpublished(self.asked.publication) if table is not None else {}
+        unpublished = table.unpublished(self.answers.publication) if table is not None else {}
         if samples.described is not None:
             described = samples.described
             if table is not None:
@@ -409,7 +409,7 @@ class TypeSource:
         return self._source.overrides(entry.table).absent_columns
 
     def _catalog(self, entry: TableEntry) -> Described | None:
-        found = self.asked.table(entry)
+        found = self.answers.table(entry)
         return self._format.of_catalog(found) if found else None
 
     def _exact(

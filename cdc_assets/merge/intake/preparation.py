@@ -62,14 +62,14 @@ class PastColumns:
     """The decision about the new columns of one batch.
 
     Attributes:
-        asked: what the source says.
+        answers: what the source says.
         plan: of the batch.
         format: of its records.
         raw: the records.
         shapes: the columns of each schema of the records; None where they carry none.
     """
 
-    asked: SourceAnswers
+    answers: SourceAnswers
     plan: BatchPlan
     format: Format
     raw: DataFrame
@@ -86,8 +86,8 @@ class PastColumns:
                 column's.
         """
         entry = self.plan.entry
-        is_asked = names and self.asked.table(entry) is not None
-        facts = self.asked.facts(entry) if is_asked else None
+        is_asked = names and self.answers.table(entry) is not None
+        facts = self.answers.facts(entry) if is_asked else None
         vanished = [name for name in names if facts is not None and name not in facts]
         if facts is None or not vanished:
             return ()
@@ -110,7 +110,7 @@ class PastColumns:
         Raises:
             TerminalError: if neither records nor the configuration show the opposite.
         """
-        given_up = self.asked.given_up(self.plan.entry, vanished)
+        given_up = self.answers.given_up(self.plan.entry, vanished)
         doubtful = [name for name in vanished if name not in given_up]
         strange = self._strange(facts)
         if not doubtful or not strange:
@@ -136,9 +136,9 @@ class PastColumns:
         schema it may have one from the catalog alone. A replay takes nothing from a row.
         """
         table = self.plan.schema.of_source
-        left_out = {*table.left_out, *self.asked.unpublished(self.plan.entry, [*facts])}
+        left_out = {*table.left_out, *self.answers.unpublished(self.plan.entry, [*facts])}
         if self.shapes is None and not self.plan.replay:
-            present = self.asked.names(self.plan.entry) or tuple(facts)
+            present = self.answers.names(self.plan.entry) or tuple(facts)
             return [name for name in present if name not in left_out]
         known, numbers = {*table.by_any_name, *left_out}, _numbers(self.plan)
         return [n for n, f in facts.items() if n not in known and f.number not in numbers]
@@ -206,7 +206,7 @@ class Preparation:
         plan = self._numbered(plan, raw, writers)
         if not plan.replay:
             recreated, silent = self.types.recreated(plan.entry), self.types.silent(plan.entry)
-            plan = settled(plan, self.types.asked, recreated, silent)
+            plan = settled(plan, self.types.answers, recreated, silent)
         plan = self._taught(plan)
         readable = [each.schema for each in writers.values() if each.schema and not each.is_of_key]
         before = plan.schema
@@ -226,7 +226,7 @@ class Preparation:
 
     def _taught(self, plan: BatchPlan) -> BatchPlan:
         """Adds facts from statements about the lake's columns; each shard has its own numbers."""
-        history = self.types.asked.history
+        history = self.types.answers.history
         if history is None or plan.entry.shard is not None:
             return plan
         schema = history.taught(plan.schema)
@@ -248,11 +248,11 @@ class Preparation:
         shown = [*(n for each in readable for n in each.names), *(each.name for each in unknown)]
         known = {*table.by_any_name, *table.left_out}
         new = tuple(dict.fromkeys(name for name in shown if name not in known))
-        gone = self.types.asked.unpublished(plan.entry, new) if new else {}
+        gone = self.types.answers.unpublished(plan.entry, new) if new else {}
         for name, why in gone.items():
             _log.warning("table=%s: column %s is left out: %s", plan.entry.table, name, why)
         shapes = [each.names for each in readable] if self.has_schemas(plan) else None
-        old = PastColumns(self.types.asked, plan, self.format, raw, shapes)
+        old = PastColumns(self.types.answers, plan, self.format, raw, shapes)
         past = old.among([name for name in new if name not in gone])
         schema = replace(plan.schema, left_out=(*plan.schema.left_out, *gone, *past))
         facts = self._facts(plan, must=bool(new)) if readable else {}
@@ -300,7 +300,7 @@ class Preparation:
         new -= self.tables.withheld
         shapes = [*(names for names in records if names)]
         if not shapes and new:
-            shapes = [[*(self.types.asked.names(plan.entry) or self.tables.withheld), *new]]
+            shapes = [[*(self.types.answers.names(plan.entry) or self.tables.withheld), *new]]
         for names in shapes:
             gone = sorted(self.tables.withheld - {*names})
             shown = sorted(new & {*names})
@@ -323,7 +323,7 @@ class Preparation:
 
     def _oldest_first(self, records: Sequence[TableSchema]) -> Sequence[TableSchema]:
         """Puts schemas with former names first, so that columns get their present names."""
-        history = self.types.asked.history
+        history = self.types.answers.history
         former = frozenset(history.former) if history else frozenset[str]()
         return sorted(records, key=lambda each: former.isdisjoint(each.names))
 
@@ -334,7 +334,7 @@ class Preparation:
 
         A former name of a column of the lake does not rename it back.
         """
-        table, history = plan.schema.of_source, self.types.asked.history
+        table, history = plan.schema.of_source, self.types.answers.history
         facts = {
             name: each for name, each in facts.items() if not (history and name in history.former)
         }
@@ -349,7 +349,7 @@ class Preparation:
     def _facts(self, plan: BatchPlan, *, must: bool) -> Mapping[str, ColumnFacts]:
         """Returns facts about the columns; without new columns, records need no facts."""
         try:
-            return self.types.asked.facts(plan.entry) or {}
+            return self.types.answers.facts(plan.entry) or {}
         except UnreachableError:
             if must:
                 raise
@@ -360,7 +360,7 @@ class Preparation:
     ) -> tuple[TableSchema, ...]:
         """Returns the columns of records without a schema: the database's, and the records'."""
         table = plan.schema.of_source
-        seen = self.types.seen(plan.entry, table)
+        seen = self.types.catalog_columns(plan.entry, table)
         there = seen or table.as_sent
         new = [each for each in unknown if each.name not in there.names]
         added = (self._column(plan, each) for each in new)
@@ -374,7 +374,7 @@ class Preparation:
     def _with_numbers(self, plan: BatchPlan, columns: ColumnPlan) -> ColumnPlan:
         """Adds the catalog's numbers to columns described without a number."""
         lacking = [c for c in columns.schema.columns if not c.identity.number and not c.absent]
-        facts = (self.types.asked.known_facts(plan.entry) or {}) if lacking and plan.state else {}
+        facts = (self.types.answers.known_facts(plan.entry) or {}) if lacking and plan.state else {}
         found = {c.name: facts[c.sent_as].number for c in lacking if c.sent_as in facts}
         if not any(found.values()):
             return columns

@@ -54,7 +54,7 @@ class Mirror(TableMode):
         """
         plan, means, branch, last = it.plan, it.means, it.branch, it.last
         table = KeyedTable(
-            plan, means.known(last.batch), means.tombstones(plan.schema), means.steps,
+            plan, means.lookups(last.batch), means.tombstones(plan.schema), means.steps,
             it.omittable, rekeyed=last.knowledge.rekeyed,
         )  # fmt: skip
         for part in it.parts:

@@ -76,11 +76,11 @@ class Request:
         """Whether an earlier try has found out something about the same records."""
         return bool(self.columns or self.lacking or self.statements or self.all_schemas)
 
-    def longer(self) -> Request:
+    def with_larger_limit(self) -> Request:
         """Returns the request with a larger limit."""
         return replace(self, limits=self.limits * _GROWTH, statements=None)
 
-    def wider(self, found: tuple[UnknownColumn, ...]) -> Request:
+    def with_columns(self, found: tuple[UnknownColumn, ...]) -> Request:
         """Returns the request with more columns."""
         return replace(self, columns=(*self.columns, *found))
 
@@ -88,7 +88,7 @@ class Request:
         """Returns the request with columns that records lack."""
         return replace(self, lacking=(*self.lacking, *columns))
 
-    def knowing(self, statements: tuple[Coordinate, ...]) -> Request:
+    def with_statements(self, statements: tuple[Coordinate, ...]) -> Request:
         """Returns the request with the statements' coordinates; columns are found out again."""
         return replace(self, statements=statements, columns=(), lacking=())
 
@@ -96,18 +96,18 @@ class Request:
         """Returns the request that asks all records for their schemas, as some are new."""
         return replace(self, all_schemas=True)
 
-    def apart(self) -> Request:
+    def with_shared_topic(self) -> Request:
         """Returns the request for the table's own records in a topic that has others'."""
         entry = replace(self.entry, is_shared=True)
         return Request(
             entry, self.run_id, self.work, self.limits, tries=self.tries, cases=self.cases
         )
 
-    def noting(self, case: str) -> Request:
+    def with_case(self, case: str) -> Request:
         """Returns the request with one more thing that a plan did not know."""
         return self if case in self.cases else replace(self, cases=(*self.cases, case))
 
-    def once_more(self) -> Request:
+    def next_try(self) -> Request:
         """Returns the request for a try after another writer has published."""
         return replace(self, tries=self.tries + 1, statements=None)
 

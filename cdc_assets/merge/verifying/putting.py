@@ -30,7 +30,7 @@ from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.intake.planning import Planner
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.statements.own_columns import own_columns
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.tables.side_table import SideTable
@@ -106,8 +106,8 @@ class Putting:
         require_compared(plan, self.comparison)
         spark, of = self.lakes.spark(), self.lakes
         work = _Rows(spark, of.catalog, plan, rows, self.comparison)
-        there = work.there(source_rows, count)
-        vanished, put = work.vanished(there), work.put(source_rows, there)
+        there = work.lake_rows(source_rows, count)
+        vanished, put = work.gone_rows(there), work.new_rows(source_rows, there)
         publisher = Publisher(spark, of.catalog, of.lake, plan)
         branch = Branch(publisher, partial(self._require_same, plan))
         with branch.dropped_on_failure():
@@ -188,24 +188,24 @@ class _Rows:
         self._rows = rows
         self._of = comparison
 
-    def there(self, source_rows: DataFrame, count: int) -> DataFrame:
+    def lake_rows(self, source_rows: DataFrame, count: int) -> DataFrame:
         """Returns the lake's rows of the keys, as they are before anything is written."""
-        keys = sent(source_rows.select(*self._keys, EXISTS, AT), count)
+        keys = hinted(source_rows.select(*self._keys, EXISTS, AT), count)
         pairs = range(len(self._of.key))
         same = [F.col(f"{TEXT}{n}") == F.col(f"{KEY}{n}") for n in pairs]
         return pinned(self._rows.with_texts().join(keys, same))
 
-    def vanished(self, there: DataFrame) -> DataFrame:
+    def gone_rows(self, lake_rows: DataFrame) -> DataFrame:
         """Returns ``key position ts`` of the rows that the source does not have."""
-        gone = there.where(f"NOT {EXISTS}")
+        gone = lake_rows.where(f"NOT {EXISTS}")
         ts = F.lit(None).cast("timestamp").alias("ts")
         return gone.select(
             self.key_of(gone).alias("key"), F.col(AT).alias("position"), ts
         ).distinct()
 
-    def put(self, source_rows: DataFrame, there: DataFrame) -> DataFrame:
+    def new_rows(self, source_rows: DataFrame, lake_rows: DataFrame) -> DataFrame:
         """Returns the rows to append, with the lake's columns."""
-        kept = there.dropDuplicates(self._keys)
+        kept = lake_rows.dropDuplicates(self._keys)
         same = [F.col(f"t.{name}") == F.col(f"r.{name}") for name in self._keys]
         joined = source_rows.alias("t").join(kept.alias("r"), same, "left")
         if not self._plan.soft:

@@ -152,7 +152,7 @@ class Repair:
     def _tried(self, wanted: Sequence[RowRepair]) -> int:
         # 1. plan, and look up
         lakes = self._lakes
-        plan = lakes.planner.again(self._entry, (), self._putting.run_id).plan
+        plan = lakes.planner.replay(self._entry, (), self._putting.run_id).plan
         require_generation(plan, self._generation)
         rows = LakeRows(lakes.spark(), lakes.catalog, lakes.lake, plan, self._of)
         look = rows.look([each.difference.key for each in wanted])

@@ -191,7 +191,7 @@ class TableAdoption:
             return
         columns = self._planner.tables(self._entry).plan(state).first.schema
         with self._existing.opened(columns) as source:
-            self._require(waits.settled(self._entry, source, ""))
+            self._require(waits.until_visible(self._entry, source, ""))
             position = self._published_of(state).carried.read_at
             work = TableComparison(
                 self._session, self._lakes, source, position, self._plan, self._session.say
@@ -206,7 +206,7 @@ class TableAdoption:
                 yield f"wave {number}: {put:,} rows put, {gone:,} rows gone so far"
             place = source.place()
             yield f"waits until everything up to {place} is delivered"
-            self._require(waits.delivered(self._entry, source, place))
+            self._require(waits.until_delivered(self._entry, source, place))
         rows = total[KeyState.PUT] + total[KeyState.VANISHED]
         end = self._planner.marks(self._entry).end
         self._progressed(rows, end)

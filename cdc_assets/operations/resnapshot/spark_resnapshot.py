@@ -18,7 +18,7 @@ from cdc_assets.merge.verifying.repair import generation_of
 from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.operations.resnapshot.comparing import KeyState
 from cdc_assets.operations.resnapshot.notes import MOST, ResnapshotProgress
-from cdc_assets.operations.resnapshot.one_by_one import put_right
+from cdc_assets.operations.resnapshot.one_by_one import repair_keys
 from cdc_assets.operations.resnapshot.reading import require_key
 from cdc_assets.operations.resnapshot.wave import Waves, WaveSizes
 from cdc_assets.operations.session import TableSession
@@ -173,7 +173,7 @@ class SparkResnapshot:
 
     def _ended(self, waves: Waves, progress: ResnapshotProgress, pace: Pace) -> ResnapshotReport:
         of = (self._verification, self._entry, waves.source)
-        settled = put_right(*of, progress.doubtful, self._source.verify.looks, self._say)
+        settled = repair_keys(*of, progress.doubtful, self._source.verify.looks, self._say)
         report = ResnapshotReport(
             table=self._entry.table,
             progress=progress,

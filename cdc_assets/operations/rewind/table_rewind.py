@@ -271,8 +271,8 @@ class TableRewind:
     ) -> RewindPlan:
         past, entry, own = history.past, self._entry, history.own_facts()
         everyone = tuple(each.entry for each in history.facts)
-        mine = history.of_mine(found.publish)
-        last = history.of_mine(past.line[0]) if past.line else mine
+        mine = history.record_of_table(found.publish)
+        last = history.record_of_table(past.line[0]) if past.line else mine
         offsets = mine.offsets if mine else OffsetVector()
         committed = last.offsets if last else offsets
         end = own.marks.end if own.marks else committed
@@ -290,7 +290,7 @@ class TableRewind:
             records=sum(each.published.counts.get("records", 0) for each in gone),
             loses=history.loses(found.snapshot),
             columns=past.columns_since(found.snapshot),
-            quarantined=own.held_back(offsets),
+            quarantined=own.quarantined_since(offsets),
             hours=self._hours(offsets, end),
         )
 

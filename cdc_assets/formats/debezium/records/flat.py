@@ -65,7 +65,7 @@ class FlatRecords(DialectRecords):
             ordinal=F.lit(None).cast("bigint"),
             reject=rejection(document, spec),
             no_op=_NO_OP,
-            odd=F.coalesce(common.misnamed(op, source, spec), self.unlike(row, op)),
+            odd=F.coalesce(common.misnamed(op, source, spec), self.mismatch(row, op)),
             other_table=common.other_table(source, spec),
             unknown=differs[0],
             absent=differs[1],

@@ -20,8 +20,8 @@ from cdc_assets.formats.spec import ROW_OPS
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.statements.joins import sent
-from cdc_assets.merge.statements.pinning import kept, pinned
+from cdc_assets.merge.statements.joins import hinted
+from cdc_assets.merge.statements.pinning import cached, pinned
 from cdc_assets.merge.tables.lookups import KeyLookups
 
 _FLAG: Final = "is_overtaken"
@@ -51,7 +51,7 @@ def looked_at(
         yield placed.withColumn(_FLAG, F.lit(False))
         return
     narrow = placed.select(*_FACTS, *plan.numbers, "key", "old_key")
-    with kept(narrow, "placed", is_small=is_one_task(plan.ranges)) as records:
+    with cached(narrow, "placed", is_small=is_one_task(plan.ranges)) as records:
         yield _flagged(records, known, plan)
 
 
@@ -66,7 +66,7 @@ def _flagged(records: DataFrame, known: KeyLookups, plan: BatchPlan) -> DataFram
     count = keys.count()
     if not count:
         return records.withColumn(_FLAG, F.lit(False))
-    wanted = sent(keys.select(F.col("key").alias("wanted")), count)
+    wanted = hinted(keys.select(F.col("key").alias("wanted")), count)
     mine = rows.join(wanted, rows["key"] == wanted["wanted"], "left_semi")
     earlier = (
         Window.partitionBy("partition", "key")
@@ -80,11 +80,11 @@ def _flagged(records: DataFrame, known: KeyLookups, plan: BatchPlan) -> DataFram
         read_at = F.lit(bytes.fromhex(plan.read_at))
         positions = positions.where(F.col("known_position") != read_at)
     stands = positions.select("known_key", _numbers("known_position", own).alias("stands"))
-    compared = ranked.join(sent(stands, count), ranked["key"] == stands["known_key"], "left")
+    compared = ranked.join(hinted(stands, count), ranked["key"] == stands["known_key"], "left")
     overtaken = compared.where(F.col("at") < F.greatest("before", "stands"))
     places = pinned(overtaken.select(*_PLACE).distinct())
     found = places.withColumn(_FLAG, F.lit(True))
-    flagged = records.join(sent(found, found.count()), list(_PLACE), "left")
+    flagged = records.join(hinted(found, found.count()), list(_PLACE), "left")
     return flagged.withColumn(_FLAG, F.coalesce(_FLAG, F.lit(False)))
 
 
