@@ -20,13 +20,17 @@ def assess(*, as_json: bool, **values: object) -> None:
     warehouse and Spark, and leaves nothing behind. Exits with 1 at a NO.
     """
     from cdc_assets.config import load_config
+    from cdc_assets.config.load import config_file, deprecations_of
     from cdc_assets.operate.assess.render import render
     from cdc_assets.orchestration.assessing import run_assess
 
     def say(what: str) -> None:
         click.echo(f"looking at {what}", err=True)
 
-    _, found = run_assess(load_config(), AssessOptions.model_validate(values), say=say)
+    config = load_config()
+    for warning in deprecations_of(config_file()):
+        click.echo(f"warning: {warning}", err=True)
+    _, found = run_assess(config, AssessOptions.model_validate(values), say=say)
     if as_json:
         click.echo(found.to_json())
     else:

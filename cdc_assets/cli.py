@@ -311,8 +311,12 @@ def config_schema() -> None:
 
 @config_group.command("check")
 def config_check() -> None:
-    """Read the configuration and print its errors. Connects to nothing."""
+    """Read the configuration and print its errors and deprecated keys. Connects to nothing."""
+    from cdc_assets.config.load import config_file, deprecations_of
+
     config = _config()
+    for warning in deprecations_of(config_file()):
+        click.echo(f"warning: {warning}", err=True)
     sources = ", ".join(config.sources) or "none"
     click.echo(f"{config.path}: correct; sources: {sources}")
 

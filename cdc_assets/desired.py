@@ -26,7 +26,7 @@ from typing import Any, Final, cast
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.errors import TerminalError, UnreachableError
-from cdc_assets.files import as_os_errors, beside, files_at
+from cdc_assets.files import as_os_errors, files_at, registry_path
 from cdc_assets.notes import END, NoteWords, TableNotes, listed, prefix_of
 
 _WORDS: Final = NoteWords(
@@ -149,10 +149,10 @@ class DesiredBook:
         self._notes = TableNotes(url, _WORDS)
 
     @classmethod
-    def beside(cls, registry_url: str) -> DesiredBook:
+    def of_registry(cls, registry_url: str) -> DesiredBook:
         """Returns the book that belongs to a registry."""
         folder, slash, _ = registry_url.rpartition("/")
-        return cls(beside(registry_url, "desired"), ownerless=f"{folder}{slash}desired")
+        return cls(registry_path(registry_url, "desired"), ownerless=f"{folder}{slash}desired")
 
     def load(self) -> dict[TableName, TableDirectives]:
         """Returns the directives of all tables that have any.

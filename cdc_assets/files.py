@@ -88,7 +88,7 @@ def as_os_errors() -> Iterator[None]:
         raise OSError(msg) from None
 
 
-def beside(registry_url: str, what: str) -> str:
+def registry_path(registry_url: str, what: str) -> str:
     """Returns the folder of a registry's documents of a kind; each registry has its own folder.
 
     For ``east.json`` the folder is ``east.failures``, for ``west.json`` ``west.failures``:
@@ -256,7 +256,7 @@ def open_private(path: Path) -> IO[bytes]:
 
 
 def _make_folder(folder: Path) -> None:
-    """Makes the folder of a document, private if the folder is for documents of a kind (`beside`).
+    """Makes the folder of a document, private if the folder is of `registry_path`.
 
     The registry's own may hold what others have to reach, such as a database that runs as another
     user.

@@ -20,6 +20,7 @@ from pyiceberg.io import load_file_io
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.config import BatchConfig, ReplicationConfig, Secret, load_config, parse_config
+from cdc_assets.config.load import DeprecatedKey
 from cdc_assets.databases.postgres.columns import PostgresColumn
 from cdc_assets.databases.postgres.types import describe_table
 from cdc_assets.errors import ConfigError
@@ -34,6 +35,7 @@ from cdc_assets.schema.modes import (
 from cdc_assets.schema.parse import TypeSpec
 from cdc_assets.schema.types import Decimal, Primitive
 from cdc_assets_tests.command import run_command
+from cdc_assets_tests.configuration import platform, source, write
 from cdc_assets_tests.words import CHECKOUT
 
 DESIGN_EXAMPLE = r"""
@@ -851,3 +853,48 @@ def test_the_schema_of_the_configuration_accepts_what_is_shown_and_describes_fie
     assert about.startswith("number of statements that read at once.")
     done = run_command(CHECKOUT, "config", "check")
     assert done.stdout == f"{CHECKOUT / 'replication.yaml'}: correct; sources: shop\n"
+
+
+OLD = (
+    DeprecatedKey("sources.*.batch.max_records", "sources.NAME.batch.most", "1.4"),
+    DeprecatedKey("sources.*.gone", "sources.NAME.there", "1.2"),
+    DeprecatedKey("sources.*.merge_into.*.shard", "sources.NAME.merge_into.name", "1.3"),
+)
+
+
+@pytest.mark.unit
+def test_a_deprecated_key_warns_and_a_removed_one_names_its_replacement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cdc_assets.config.load.DEPRECATED", OLD)
+    rule = {"tables": "a", "namespace": "n", "shard": "s"}
+    shop = source("shop", batch={"max_records": 7}, merge_into=[rule])
+    file = tmp_path / "replication.yaml"
+    write(file, platform(sources={"shop": shop}))
+    done = run_command(tmp_path, "config", "check")
+    assert (done.returncode, done.stdout) == (0, f"{file}: correct; sources: shop\n")
+    text = file.read_text().splitlines()
+    lines = [next(n for n, line in enumerate(text, 1) if key in line)
+             for key in ("max_records:", "shard:")]  # fmt: skip
+    assert done.stderr.splitlines() == [
+        f"warning: {file}:{lines[0]} sources.shop.batch.max_records is deprecated: "
+        "write sources.NAME.batch.most instead (since version 1.4)",
+        f"warning: {file}:{lines[1]} sources.shop.merge_into.0.shard is deprecated: "
+        "write sources.NAME.merge_into.name instead (since version 1.3)",
+    ]
+    with pytest.raises(ConfigError, match="unknown key 'gone': it was removed") as refused:
+        write(file, platform(sources={"shop": {**shop, "gone": 1}}))
+    assert refused.value.remedy == "write sources.NAME.there instead (since version 1.2)"
+    with pytest.raises(ConfigError) as refused:
+        write(file, platform(gone=1))
+    assert "removed" not in str(refused.value)
+
+
+@pytest.mark.unit
+@pytest.mark.usefixtures("impatient")
+def test_assess_warns_of_a_deprecated_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdc_assets.config.load.DEPRECATED", OLD)
+    write(tmp_path / "replication.yaml", platform(sources={"shop": source("shop", batch={
+        "max_records": 7})}))  # fmt: skip
+    done = run_command(tmp_path, "assess")
+    assert "sources.shop.batch.max_records is deprecated" in done.stderr

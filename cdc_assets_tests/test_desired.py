@@ -27,7 +27,7 @@ ITEMS = TableName("shop", "public", "items")
 
 @pytest.fixture(params=["", "file://", "memory://"])
 def book(request: pytest.FixtureRequest, tmp_path: Path) -> DesiredBook:
-    return DesiredBook.beside(f"{request.param}{tmp_path}/registry.json")
+    return DesiredBook.of_registry(f"{request.param}{tmp_path}/registry.json")
 
 
 @pytest.mark.unit
@@ -95,7 +95,7 @@ def test_any_table_name_has_documents_of_its_own(book: DesiredBook, name: str) -
 
 @pytest.mark.unit
 def test_what_cannot_be_read_as_a_wish_stops_and_can_be_said_again(tmp_path: Path) -> None:
-    book = DesiredBook.beside(str(tmp_path / "registry.json"))
+    book = DesiredBook.of_registry(str(tmp_path / "registry.json"))
     book.put(ORDERS, Directive.PAUSED, DirectiveNote(AT))
     file = tmp_path / "registry.desired" / "shop.public.orders.paused.json"
     file.write_text("{")
@@ -113,7 +113,9 @@ def test_no_table_is_let_go_because_its_pause_is_where_it_is_nobodys(
 ) -> None:
     shared = DesiredBook(f"{prefix}{tmp_path}/desired")
     shared.put(ORDERS, Directive.PAUSED, DirectiveNote(AT))
-    east, west = (DesiredBook.beside(f"{prefix}{tmp_path}/{it}.json") for it in ("east", "west"))
+    east, west = (
+        DesiredBook.of_registry(f"{prefix}{tmp_path}/{it}.json") for it in ("east", "west")
+    )
     for look in (east.load, lambda: east.of(ORDERS), lambda: west.of(ITEMS)):
         with pytest.raises(TerminalError, match=r"no registry's own.*desired.*move to .*\.desired"):
             look()
@@ -126,7 +128,7 @@ def test_no_table_is_let_go_because_its_pause_is_where_it_is_nobodys(
 @pytest.mark.unit
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "registry.desired").write_text("a file, not a folder")
-    book = DesiredBook.beside(str(tmp_path / "registry.json"))
+    book = DesiredBook.of_registry(str(tmp_path / "registry.json"))
     with pytest.raises(UnreachableError, match="desired"):
         book.put(ORDERS, Directive.PAUSED, DirectiveNote(AT))
 
@@ -134,7 +136,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 @pytest.mark.unit
 @pytest.mark.parametrize("how", list(How), ids=lambda how: how.name)
 def test_a_wish_that_was_interrupted_is_there_whole_or_not_at_all(tmp_path: Path, how: How) -> None:
-    book = DesiredBook.beside(str(tmp_path / "registry.json"))
+    book = DesiredBook.of_registry(str(tmp_path / "registry.json"))
     before, after = DirectiveNote(AT, why="before"), DirectiveNote(AT, why="after")
     book.put(ORDERS, Directive.PAUSED, before)
     with faults(Fault("desired: write", how)), pytest.raises((Exception, Death)):
@@ -154,7 +156,7 @@ def wish_for_many(url: str, wish: Directive, tables: list[TableName]) -> None:
 @pytest.mark.slow
 def test_of_writers_at_once_none_loses_anothers_wish(tmp_path: Path) -> None:
     """One document with all wishes would lose some: each writer puts back what it has read."""
-    book = DesiredBook.beside(str(tmp_path / "registry.json"))
+    book = DesiredBook.of_registry(str(tmp_path / "registry.json"))
     book.put(ORDERS, Directive.PAUSED, DirectiveNote(AT, "before"))
     tables = [TableName("shop", "public", f"t{n}") for n in range(20)]
     spawned = multiprocessing.get_context("spawn")

@@ -25,7 +25,7 @@ NAME = ["shop", "public", "orders"]
 
 @pytest.fixture
 def notes(tmp_path: Path) -> TableNotes:
-    return TableNotes.beside(str(tmp_path / "registry.json"), "notes", WORDS)
+    return TableNotes.of_registry(str(tmp_path / "registry.json"), "notes", WORDS)
 
 
 def test_a_note_is_read_until_it_is_removed(notes: TableNotes) -> None:
@@ -59,7 +59,7 @@ def test_a_folder_that_does_not_answer_is_named(tmp_path: Path) -> None:
 def test_documents_of_the_version_before_are_read(tmp_path: Path) -> None:
     registry = RegistryFile(str(tmp_path / "registry.json"))
     at = datetime(2026, 3, 4, tzinfo=UTC)
-    desired, failures = DesiredBook.beside(registry.url), FailureBook.beside(registry.url)
+    desired, failures = DesiredBook.of_registry(registry.url), FailureBook.of_registry(registry.url)
     wish = {"table": NAME, "wish": "paused", "since": at.isoformat(), "by": "a", "why": "b",
             "removal": "none"}  # fmt: skip
     failure = {"table": NAME, "at": at.isoformat(), "kind": "terminal", "message": "m",

@@ -278,7 +278,7 @@ def test_documents_and_their_folders_are_for_their_owner_alone(tmp_path):
     file = RegistryFile(str(tmp_path / "state" / "registry.json"))
     file.add([entry("orders")])
     assert (tmp_path / "state" / "registry.json").stat().st_mode & 0o777 == 0o600
-    book = FailureBook.beside(file.url)
+    book = FailureBook.of_registry(file.url)
     book.record(TableName("shop", "public", "orders"), FailureKind.TERMINAL, "x", THEN)
     folder = tmp_path / "state" / "registry.failures"
     assert folder.stat().st_mode & 0o777 == 0o700

@@ -15,6 +15,7 @@ from cdc_assets_tests.words import (
     instead,
     long_in,
     main,
+    names_in,
 )
 
 pytestmark = pytest.mark.unit
@@ -81,6 +82,35 @@ def test_each_refused_word_is_found_with_its_line(tmp_path: Path) -> None:
 
 def test_names_of_code_and_longer_words_are_no_refused_words(tmp_path: Path) -> None:
     assert list(found_in(written(tmp_path, CLEAN))) == []
+
+
+NAMES = '''\
+"""told"""
+
+from told_by import Beside as shadow
+
+def is_told(answer: str, built_anew: bool) -> str:
+    foretold = answer.lies  # beside
+    return f"{foretold} told" if "anew" in {besides: 1} else TOLD
+'''
+
+
+def test_a_name_with_a_refused_word_is_found_and_longer_words_and_texts_are_not(
+    tmp_path: Path,
+) -> None:
+    found = [(line, fault.split("'")[1]) for line, fault in names_in(written(tmp_path, NAMES))]
+    assert found == [
+        (3, "told_by"),
+        (3, "Beside"),
+        (5, "is_told"),
+        (5, "built_anew"),
+        (6, "lies"),
+        (7, "TOLD"),
+    ]
+
+
+def test_no_name_of_the_product_has_a_refused_word(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([CHECKOUT / "cdc_assets"]) == 0, capsys.readouterr().out
 
 
 def test_each_refused_word_of_a_page_is_found_in_prose_and_not_in_code(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 Looks at docstrings, help texts and messages: every string of the product with a space in it; and
 at the prose of Markdown files, except the changelog. Names of code are ignored: text between
 backticks, the name before the colon in a docstring's list of arguments or attributes, code blocks,
-targets of links, HTML tags. `REFUSED` says what to write instead.
+targets of links, HTML tags. `REFUSED` says what to write instead. No name of the product's code has
+a word of `IN_NAMES`.
 
 On the pages that users read, no sentence has more than `LONGEST` words. A name of code is one word,
 and a cell of a table ends a sentence, as a list's item does.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tokenize
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -39,6 +41,12 @@ REFUSED: Final = {
     r"amid": "between; during",
 }
 """By pattern, the words to write instead."""
+IN_NAMES: Final = ("anew", "beside", "lies", "told")
+NAMED: Final = CHECKOUT / "cdc_assets"
+"""The folder whose names are checked."""
+PUBLIC: Final = {NAMED / "operations/resnapshot/operation.py": "anew"}
+"""By file, a name that users know: the option ``--anew``."""
+_NAME: Final = re.compile(rf"(?:^|_)(?:{'|'.join(IN_NAMES)})(?:_|$)", re.IGNORECASE)
 _REFUSED: Final = re.compile(
     rf"(?<!--)\b({'|'.join(REFUSED)})\b".replace(" ", r"\s+"), re.IGNORECASE
 )
@@ -59,6 +67,15 @@ def found_in(file: Path) -> Iterator[tuple[int, str]]:
     for first, prose in _prose_of(file):
         for match in _REFUSED.finditer(prose):
             yield first + prose.count("\n", 0, match.start()), " ".join(match[0].split())
+
+
+def names_in(file: Path) -> Iterator[tuple[int, str]]:
+    """Yields line and fault of each name in a module that has a word of `IN_NAMES`."""
+    with tokenize.open(file) as lines:
+        for token in tokenize.generate_tokens(lines.readline):
+            is_name = token.type == tokenize.NAME and token.string != PUBLIC.get(file)
+            if is_name and _NAME.search(token.string):
+                yield token.start[0], f"the name '{token.string}'"
 
 
 def long_in(file: Path) -> Iterator[tuple[int, str]]:
@@ -103,16 +120,20 @@ def files_in(places: Sequence[Path]) -> list[Path]:
 
 
 def main(places: Sequence[Path] = READ) -> int:
-    """Prints refused words and long sentences with their places; returns 1 if there are any."""
+    """Prints refused words and names, and long sentences; returns 1 if there are any."""
     found = [(file, line, word) for file in files_in(places) for line, word in found_in(file)]
     for file, line, word in found:
         print(f"{file}:{line}: '{word}' → {instead(word.lower())}")
+    modules = [f for f in files_in(places) if f.suffix == ".py" and f.is_relative_to(NAMED)]
+    names = [(file, line, fault) for file in modules for line, fault in names_in(file)]
+    for file, line, fault in names:
+        print(f"{file}:{line}: {fault} → the noun of the value or of the result")
     limited = [CHECKOUT / each for each in SHORT]
     pages = [f for f in files_in(places) if any(f.is_relative_to(each) for each in limited)]
     long = [(file, line, fault) for file in pages for line, fault in long_in(file)]
     for file, line, fault in long:
         print(f"{file}:{line}: {fault} → at most {LONGEST}; one idea a sentence")
-    return int(bool(found or long))
+    return int(bool(found or names or long))
 
 
 if __name__ == "__main__":

@@ -60,6 +60,7 @@ LONGEST_FIRST: Final = (
     "stack/test_watched",
     "stack/test_odd_names",
     "stack/test_backfill",
+    "upgrade/test_upgrade",
     "orchestration/test_waiting",
     "orchestration/test_table_run",
     "merge/test_absent_columns",

@@ -45,7 +45,7 @@ class AlertKind(StrEnum):
     LOGIN_REFUSED = "login_refused"
     QUARANTINED = "records_in_quarantine"
     ROWS_DIFFER = "rows_differ"
-    IN_DOUBT = "rows_in_doubt"
+    DOUBTED_ROWS = "rows_in_doubt"
     OFFSETS_GAP = "offsets_not_contiguous"
     CANNOT_LOOK = "cannot_look"
 
@@ -84,7 +84,7 @@ class Member:
     Attributes:
         since: when it was first seen, aware.
         words: of the finding.
-        told: whether a message has named or counted it.
+        reported: whether a message has named or counted it.
         gone: since when it has been absent from every look; None if it was there at the last one,
             or nobody could say.
         after: how long it must last before it is reported.
@@ -92,13 +92,13 @@ class Member:
 
     since: datetime
     words: str
-    told: bool = False
+    reported: bool = False
     gone: datetime | None = None
     after: timedelta = timedelta()
 
     def is_due(self, now: datetime) -> bool:
         """Whether the finding has lasted for its delay, and no message has named it yet."""
-        return not self.told and now - self.since >= self.after
+        return not self.reported and now - self.since >= self.after
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +108,13 @@ class Group:
     Attributes:
         members: by name.
         begun: when the first message about it was sent; None before that.
-        told_at: when the last message was sent.
+        reported_at: when the last message was sent.
         over: reported members that have ended since the last message.
     """
 
     members: Mapping[str, Member] = field(default_factory=dict[str, Member])
     begun: datetime | None = None
-    told_at: datetime | None = None
+    reported_at: datetime | None = None
     over: tuple[str, ...] = ()
 
 
@@ -199,7 +199,7 @@ def _looked(
 ) -> Group:
     """Updates a group with the findings; a member that cannot be judged stays as it was found."""
     members = {
-        name: _again(group.members.get(name), each, now, told=name in group.over)
+        name: _again(group.members.get(name), each, now, reported=name in group.over)
         for name, each in found.items()
     }
     absent = {
@@ -211,29 +211,29 @@ def _looked(
     for name, each in absent.items():
         if not _is_over(each, now):
             members[name] = each
-        elif each.told:
+        elif each.reported:
             over.append(name)
     return replace(group, members=members, over=tuple(dict.fromkeys(over)))
 
 
-def _again(known: Member | None, found: AlertFinding, now: datetime, *, told: bool) -> Member:
-    """Returns a found member; ``told``: no message has reported the member as over yet."""
+def _again(known: Member | None, found: AlertFinding, now: datetime, *, reported: bool) -> Member:
+    """Returns a found member; ``reported``: no message has reported the member as over yet."""
     if known is None:
-        return Member(now, found.words, told, after=found.after)
+        return Member(now, found.words, reported, after=found.after)
     return replace(known, words=found.words, gone=None, after=found.after)
 
 
 def _is_over(absent: Member, now: datetime) -> bool:
     """Whether a member is over; a finding that no message has reported is over at once."""
-    return absent.gone is not None and (not absent.told or now - absent.gone >= GOOD)
+    return absent.gone is not None and (not absent.reported or now - absent.gone >= GOOD)
 
 
 def _change(group: Group, due: Collection[str], now: datetime) -> Change | None:
     if group.begun is None:
         return Change.FIRING if due else None
-    if group.told_at is not None and now - group.told_at < QUIET:
+    if group.reported_at is not None and now - group.reported_at < QUIET:
         return None
-    if not due and not any(each.told for each in group.members.values()):
+    if not due and not any(each.reported for each in group.members.values()):
         return Change.RESOLVED
     return Change.CHANGED if due or group.over else None
 
@@ -242,9 +242,10 @@ def _message(
     key: Key, group: Group, due: Collection[str], change: Change, now: datetime
 ) -> Message:
     members = {
-        name: replace(each, told=each.told or name in due) for name, each in group.members.items()
+        name: replace(each, reported=each.reported or name in due)
+        for name, each in group.members.items()
     }
-    wrong = sorted((name, each.words) for name, each in members.items() if each.told)
+    wrong = sorted((name, each.words) for name, each in members.items() if each.reported)
     begun = group.begun or now
     is_over = change is Change.RESOLVED
     after = Group(members, None if is_over else begun, None if is_over else now)

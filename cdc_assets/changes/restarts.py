@@ -75,7 +75,7 @@ class NumberingPlace(NamedTuple):
     Attributes:
         offset: in its Kafka partition.
         commit: of its position, lifted to the read floor; None if it has no position.
-        told_ms: the source's time of the commit, or of the reading; None if there is none.
+        source_ms: the source's time of the commit, or of the reading; None if there is none.
         may_witness: whether it was delivered in commit order.
         floats: whether it belongs to a connector's first transaction.
         is_overtaken: whether it floats below an earlier change of its own key.
@@ -84,7 +84,7 @@ class NumberingPlace(NamedTuple):
 
     offset: int
     commit: Commit | None
-    told_ms: int | None
+    source_ms: int | None
     may_witness: bool
     floats: bool = False
     is_overtaken: bool = False
@@ -114,13 +114,13 @@ class Restart:
         Old commits above ``after`` are not newer than ``before_ms``, and new ones below it are
         not older than the restart. Where commits cannot decide, the time must be beyond doubt.
         """
-        if record.commit is None or record.told_ms is None:
+        if record.commit is None or record.source_ms is None:
             return False
         if record.commit <= self.after:
-            return record.told_ms > self.before_ms
+            return record.source_ms > self.before_ms
         if record.commit < self.before:
-            return record.told_ms >= self.after_ms
-        return record.told_ms > self.after_ms + SKEW_MS
+            return record.source_ms >= self.after_ms
+        return record.source_ms > self.after_ms + SKEW_MS
 
     def to_list(self) -> list[object]:
         """Returns the content as a list, for JSON."""
@@ -149,8 +149,8 @@ def _numbers(scheme: Scheme, commit: Commit) -> str:
     return ":".join(str(number) for number in own)
 
 
-def _time(told_ms: int) -> str:
-    return datetime.fromtimestamp(told_ms / 1000, UTC).isoformat(timespec="milliseconds")
+def _time(source_ms: int) -> str:
+    return datetime.fromtimestamp(source_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +195,8 @@ def witness(partition: int, records: Iterable[NumberingPlace], seen: MergedState
         if found is not None:
             return found
         is_low = highest is not None and record.commit < highest
-        if record.told_ms is not None and not is_low:
-            newest = max(newest or 0, record.told_ms)
+        if record.source_ms is not None and not is_low:
+            newest = max(newest or 0, record.source_ms)
         highest = max(highest or record.commit, record.commit)
         if record.is_truncate:
             truncated = max(truncated, record.commit)
@@ -211,20 +211,20 @@ def _contradiction(
     newest: int | None,
     truncated: Commit,
 ) -> Restart | None:
-    commit, told_ms = record.commit, record.told_ms
-    if commit is None or told_ms is None:
+    commit, source_ms = record.commit, record.source_ms
+    if commit is None or source_ms is None:
         return None
     if seen.keys_stay and highest is not None and newest is not None:
-        if _is_low(record, commit, highest, truncated) and told_ms > newest + seen.apart_ms:
-            return Restart(partition, record.offset, highest, newest, commit, told_ms)
+        if _is_low(record, commit, highest, truncated) and source_ms > newest + seen.apart_ms:
+            return Restart(partition, record.offset, highest, newest, commit, source_ms)
     above: Commit = seen.highest_of_all or ()
     if highest is not None and not seen.keys_stay:
         above = max(above, highest)
     times = [each for each in (newest, seen.newest_of_all_ms) if each is not None]
     is_low = _is_low(record, commit, above, max(seen.truncated or (), truncated))
-    if not (times and above and is_low) or told_ms <= max(times) + CLOCK_MS:
+    if not (times and above and is_low) or source_ms <= max(times) + CLOCK_MS:
         return None
-    return Restart(partition, record.offset, above, max(times), commit, told_ms)
+    return Restart(partition, record.offset, above, max(times), commit, source_ms)
 
 
 def _is_low(record: NumberingPlace, commit: Commit, highest: Commit, truncated: Commit) -> bool:
@@ -255,20 +255,20 @@ def begin(
 
 
 def newest_after(
-    latest_ms: Mapping[int, int], told_ms: int | None, *, is_ordered: bool
+    latest_ms: Mapping[int, int], source_ms: int | None, *, is_ordered: bool
 ) -> Mapping[int, int]:
     """Returns, by partition, times that no record of a batch exceeds.
 
     Args:
         latest_ms: by partition, the newest time among the newest changes of rows, which is cheap to
             find. No other record is newer as long as times run with positions.
-        told_ms: the newest time of all records.
+        source_ms: the newest time of all records.
         is_ordered: whether times run with positions, but for `APART_MS`.
     """
-    if told_ms is None:
+    if source_ms is None:
         return {}
     return {
-        p: min(told_ms, at + APART_MS) if is_ordered else told_ms for p, at in latest_ms.items()
+        p: min(source_ms, at + APART_MS) if is_ordered else source_ms for p, at in latest_ms.items()
     }
 
 

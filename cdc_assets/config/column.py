@@ -44,8 +44,8 @@ class ColumnOverrides(Strict):
     @model_validator(mode="after")
     def _says_one_thing(self) -> ColumnOverrides:
         said = (self.type is not None, self.exclude, self.mask is not None)
-        beside = self.rename is not None or self.tells_existing or self.accepts_lost
-        if sum(said) > 1 or not (sum(said) or beside) or (self.exclude and beside):
+        has_others = self.rename is not None or self.tells_existing or self.accepts_lost
+        if sum(said) > 1 or not (sum(said) or has_others) or (self.exclude and has_others):
             what = (
                 "a column has one of type, exclude and mask, and may have a name (rename), a "
                 "value of older rows (existing) and large_values if it is not excluded"

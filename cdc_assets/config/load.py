@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import yaml
 from pydantic import ValidationError
@@ -28,6 +28,37 @@ DEFAULT_FILE = "replication.yaml"
 
 _Place = tuple[int | str, ...]
 """The keys and numbers that lead to a value of the document."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeprecatedKey:
+    """A key that a later version removes, or that an earlier version had.
+
+    Attributes:
+        key: the place of the key, ``*`` for any name or number: ``sources.*.tables.*.old``.
+        replacement: the key, or the step, that takes its place.
+        since: the version that deprecated it.
+    """
+
+    key: str
+    replacement: str
+    since: str
+
+    def is_at(self, place: Sequence[int | str]) -> bool:
+        """Whether a place of the document is that of the key."""
+        parts = self.key.split(".")
+        pairs = zip(parts, place, strict=False)
+        return len(parts) == len(place) and all(p in {"*", str(found)} for p, found in pairs)
+
+    @property
+    def remedy(self) -> str:
+        """The step for the person whose file has the key."""
+        return f"write {self.replacement} instead (since version {self.since})"
+
+
+DEPRECATED: Final[tuple[DeprecatedKey, ...]] = ()
+"""An entry stays when the key goes: the message about the unknown key then names its replacement.
+See docs/reference/compatibility.md#deprecation."""
 
 _VARIANTS = frozenset(
     {"str", "Secret", "IamPassword", "SparkHook", "function-before[_only_its_place(), Secret]"}
@@ -113,6 +144,34 @@ def requirements_of(file: Path) -> str:
     """
     names = sorted({*_variables(read_document(_text(file), str(file))[1], set())})
     return yaml.safe_dump({"requirements": {"env": names}}, sort_keys=False) if names else ""
+
+
+def deprecations_of(file: Path) -> tuple[str, ...]:
+    """Returns a warning for each deprecated key of a file, with its line and its replacement.
+
+    Raises:
+        ConfigError: if the file cannot be read, or is not YAML.
+    """
+    root, data = read_document(_text(file), str(file))
+    return tuple(
+        f"{_where(_Problem('', '.'.join(map(str, place)), line_of(root, place), ''), str(file))} "
+        f"is deprecated: {each.remedy}"
+        for each in DEPRECATED
+        for place in _places(data, each.key.split("."))
+    )
+
+
+def _places(data: object, parts: Sequence[str]) -> Iterator[_Place]:
+    """Yields the places of a document that a pattern's parts name."""
+    if not parts:
+        yield ()
+        return
+    is_list = isinstance(data, list)
+    items = enumerate(cast("list[object]", data)) if is_list else as_mapping(data).items()
+    for key, value in items:
+        if parts[0] in {"*", str(key)}:
+            name = key if isinstance(key, int) else str(key)
+            yield from ((name, *each) for each in _places(value, parts[1:]))
 
 
 def _variables(data: object, seen: set[int]) -> Iterator[str]:
@@ -208,6 +267,8 @@ def _problem(error: ErrorDetails, root: yaml.Node | None) -> _Problem:
     what, remedy = _words(error, context)
     if error["type"] == UNKNOWN_KEY:
         location.append(str(context["key"]))
+        was = next((each for each in DEPRECATED if each.is_at(location)), None)
+        what, remedy = (f"{what}: it was removed", was.remedy) if was else (what, remedy)
     key = ".".join(str(part) for part in location) or "(top level)"
     return _Problem(what, key, line_of(root, location), remedy)
 

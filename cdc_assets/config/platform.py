@@ -194,8 +194,8 @@ class SparkHook(Strict):
         """
         said = called(self.hook)
         try:
-            told = {"url": said} if isinstance(said, str) else said
-            return _SparkServer.model_validate(told).full_url
+            parts = {"url": said} if isinstance(said, str) else said
+            return _SparkServer.model_validate(parts).full_url
         except ValidationError:  # it holds the answer, so it is not chained
             what = (
                 "the function returns neither a URL (sc://…) nor a mapping of url, token, headers"

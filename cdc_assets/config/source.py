@@ -362,7 +362,7 @@ class SourceConfig(Strict):
             drops_columns=(own.dropped_columns or self.dropped_columns) == "drop",
         )
 
-    def built_anew_by(self, table: TableName) -> str:
+    def rebuild_command(self, table: TableName) -> str:
         """Returns the command that rebuilds a table whose log has lost a part, for people."""
         reads = self.database is not None and self.mode_of(table) is Mode.MIRROR
         return f"cdc-assets rebuild {table} {'--from-source, or ' if reads else ''}--from-snapshot"

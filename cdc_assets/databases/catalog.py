@@ -12,7 +12,7 @@ from typing import Protocol
 
 from cdc_assets.databases.mapping import DeclaredColumn
 from cdc_assets.schema.described import Described
-from cdc_assets.schema.existing import UNTOLD, implied, of_text
+from cdc_assets.schema.existing import UNKNOWN_VALUE, implied, of_text
 from cdc_assets.schema.history import StatementHistory
 from cdc_assets.schema.modes import ConnectorModes
 from cdc_assets.schema.silent import CatalogLook, SilentChange
@@ -28,14 +28,14 @@ class ColumnFacts:
             databases without one.
         existing: the column's value in rows older than it, as the database writes it; None if they
             have none, or it is unknown.
-        is_untold: whether older rows may have a value that is unknown.
+        is_unknown: whether older rows may have a value that is unknown.
         is_implied: whether older rows have the value that the type implies.
         tells_rows: whether the facts cover older rows; false where there is only the number.
     """
 
     number: int = 0
     existing: str | None = None
-    is_untold: bool = False
+    is_unknown: bool = False
     is_implied: bool = False
     tells_rows: bool = True
 
@@ -144,7 +144,7 @@ class SourceTable(Protocol):
         ...
 
     def corrected(
-        self, told: Described, names: Collection[str], modes: ConnectorModes
+        self, described: Described, names: Collection[str], modes: ConnectorModes
     ) -> Described:
         """Corrects a description from records' schemas, for these columns, by the catalog."""
         ...
@@ -177,7 +177,7 @@ def numbered(
     return found
 
 
-def told(
+def with_existing(
     column: Column,
     facts: ColumnFacts | None,
     texts: Mapping[str, str | None],
@@ -205,14 +205,14 @@ def told(
     if facts is not None and facts.tells_rows:
         existing = _existing(facts, column)
     elif existing is None and column.required and implies:
-        existing = UNTOLD  # it may have a default, which records do not always contain
+        existing = UNKNOWN_VALUE  # it may have a default, which records do not always contain
     is_put = existing is not None and not existing.is_empty
-    return replace(column, existing=UNTOLD if is_put and is_merged else existing)
+    return replace(column, existing=UNKNOWN_VALUE if is_put and is_merged else existing)
 
 
 def _existing(facts: ColumnFacts, column: Column) -> Existing | None:
-    if facts.is_untold:
-        return UNTOLD
+    if facts.is_unknown:
+        return UNKNOWN_VALUE
     if facts.existing is not None:
         return of_text(facts.existing, column)
     return implied(column) if facts.is_implied else None

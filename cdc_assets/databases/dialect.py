@@ -108,7 +108,7 @@ class Dialect(ABC, Generic[C]):
         """Returns SQL that writes a value as canonical text; NULL for NULL."""
 
     @abstractmethod
-    def told(self, source: C, compared: Compared, value: str) -> str:
+    def lake_text(self, source: C, compared: Compared, value: str) -> str:
         """Returns SQL for a value's text from which the lake's value can be made."""
 
     @abstractmethod

@@ -35,12 +35,12 @@ class SourceKeyRows:
     Attributes:
         until: a place in the database's log after everything that they show.
         rows: by key, the texts of all compared columns; of a key that is not there, nothing.
-        told: likewise, the texts of the lake's values.
+        lake_texts: likewise, the texts of the lake's values.
     """
 
     until: str
     rows: Mapping[Key, tuple[str | None, ...]]
-    told: Mapping[Key, tuple[str | None, ...]]
+    lake_texts: Mapping[Key, tuple[str | None, ...]]
 
     @classmethod
     def of(
@@ -54,7 +54,7 @@ class SourceKeyRows:
 
         Args:
             until: see above.
-            rows: of each the texts of the key, then those of ``rows``, then those of ``told``.
+            rows: of each the texts of the key, then of ``rows``, then of ``lake_texts``.
             comparison: how many texts these are.
             keys: the keys that are asked for.
         """

@@ -31,7 +31,7 @@ Statement = tuple[str, Given]
 KEY: Final = f"{HELPERS}w"
 """Columns ``_cdc_assets_w0``, …: the texts of a row's key."""
 
-TOLD: Final = f"{HELPERS}v"
+LAKE_TEXT: Final = f"{HELPERS}v"
 """Columns ``_cdc_assets_v0``, …: the texts of the lake's values, one for each compared column."""
 
 DIGEST: Final = f"{HELPERS}md5"
@@ -151,7 +151,7 @@ class Statements:
         places = {name: f"t.{dialect.quote(source.name)}" for name, source in sources.items()}
         columns = [(c, sources[c.name], places[c.name]) for c in comparison.columns]
         self._texts = {c.name: dialect.canonical(source, c, at) for c, source, at in columns}
-        self._told = [dialect.told(source, c, at) for c, source, at in columns]
+        self._lake_texts = [dialect.lake_text(source, c, at) for c, source, at in columns]
         self._key = [(sources[c.name], c, places[c.name]) for c in comparison.key]
         self._order = [dialect.ordered(source, at) for source, _, at in self._key]
         self._counts = None
@@ -194,16 +194,16 @@ class Statements:
     def found(self, keys: Sequence[Key]) -> Statement:
         """Returns texts of keys, of all columns, and of the lake's values; for equal keys, too."""
         given: Given = {}
-        columns = [*self._key_texts, *self._texts.values(), *self._told]
+        columns = [*self._key_texts, *self._texts.values(), *self._lake_texts]
         rows = self._dialect.matching(self.table, self._same, keys, given)
         return f"SELECT {', '.join(columns)} {rows}", given
 
     def whole(self, within: Range) -> Statement:
-        """Returns the rows of a range, with the columns `KEY`, `TOLD`, `DIGEST` and `LARGE`."""
+        """Returns a range's rows, with the columns `KEY`, `LAKE_TEXT`, `DIGEST` and `LARGE`."""
         given: Given = {}
         texts = list(self._texts.values())
         columns = [f"{text} AS {KEY}{n}" for n, text in enumerate(self._key_texts)]
-        columns += [f"{text} AS {TOLD}{n}" for n, text in enumerate(self._told)]
+        columns += [f"{text} AS {LAKE_TEXT}{n}" for n, text in enumerate(self._lake_texts)]
         large = self._dialect.digest([texts[n] for n in self.omitted])
         columns += [f"{self.digest} AS {DIGEST}", f"{large} AS {LARGE}"]
         return self._select(columns, self._counted(self._within(within, given))), given

@@ -19,16 +19,16 @@ from cdc_assets.decode.json import (
     called,
     compared,
     counted,
+    counted_result,
     read_avro,
     read_change,
     read_json,
     read_key,
     read_value,
-    told,
 )
 
 __all__ = [
     "ALONE", "CATALOG", "JAR", "NOT_UTF8", "SERVER_MANIFESTS", "SETTINGS", "SORTED", "UNLIKE",
-    "UTF8", "JarMatch", "artifacts", "called", "compared", "counted", "digest", "found_by",
-    "read_avro", "read_change", "read_json", "read_key", "read_value", "told",
+    "UTF8", "JarMatch", "artifacts", "called", "compared", "counted", "counted_result", "digest",
+    "found_by", "read_avro", "read_change", "read_json", "read_key", "read_value",
 ]  # fmt: skip

@@ -70,14 +70,14 @@ def found_by(session: SparkSession) -> JarMatch:
     try:
         rows = tasks.select(of_driver, of_executor).collect()
     except Exception as error:
-        if (found := _told_by(str(error))) is None:
+        if (found := _match_in(str(error))) is None:
             raise
         return found
     builds = {build for row in rows for build in row}
     return JarMatch.SAME if builds == {digest()} else JarMatch.OTHER
 
 
-def _told_by(message: str) -> JarMatch | None:
+def _match_in(message: str) -> JarMatch | None:
     if _NONE.search(message):
         return JarMatch.NONE
     if _NONE_ON_EXECUTOR.search(message):

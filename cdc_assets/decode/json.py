@@ -100,13 +100,13 @@ def counted(what: str, wanted: Mapping[str, object], *parts: Expression) -> Expr
 
     Args:
         what: ``batch`` or ``fold``.
-        wanted: what to count, and the ``id`` under which it is `told`.
+        wanted: what to count, and the ``id`` for `counted_result`.
         parts: of each row, none of which is computed by the driver.
     """
     return _called(what, wanted, *parts)
 
 
-def told(what: str, id_: str, rows: Expression) -> Expression:
+def counted_result(what: str, id_: str, rows: Expression) -> Expression:
     """Returns the `counted` result in JSON; NULL unless the result covers exactly these rows.
 
     Args:
@@ -171,8 +171,8 @@ def compared(
     from pyspark.sql.types import ArrayType, BooleanType, StringType, StructField, StructType
 
     names = ArrayType(StringType())
-    told = [StructField(name, names) for name in ("unknown", "missing", "absent")]
-    unlike = StructType([*told, StructField("twice", BooleanType())])
+    lacking = [StructField(name, names) for name in ("unknown", "missing", "absent")]
+    unlike = StructType([*lacking, StructField("twice", BooleanType())])
     pairs = [name for pair in (once or {}).items() for name in pair]
     lists = {"known": [*known], "expected": [*expected], "once": pairs}
     counts = {name: each for name, each in lists.items() if each}

@@ -44,7 +44,7 @@ def opened(raw: DataFrame, fmt: Format, layout: Layout) -> DataFrame:
     return fmt.opened(blanked(raw, fmt, layout))
 
 
-def told_apart(messages: DataFrame, fmt: Format, layout: Layout) -> DataFrame:
+def with_tables(messages: DataFrame, fmt: Format, layout: Layout) -> DataFrame:
     """Adds `OF_TABLE` and `OF_ROWS` to the result of `opened`, for a format that `tells_tables`.
 
     Records that cannot be attributed to one table for certain are attributed to none: broken and
@@ -58,9 +58,9 @@ def told_apart(messages: DataFrame, fmt: Format, layout: Layout) -> DataFrame:
         found = found.select("*", read.head.alias("head"), read.rows.alias("rows"))
         said, rows = F.struct("head", F.get("rows", F.lit(0)).alias("row")), _lines("rows")
     named = found.select("*", fmt.envelope(said, spec).other_table.alias("named"))
-    is_told = F.col(OVERSIZE).isNull() & (F.col("named") != "")
-    told = F.when(is_told, F.col("named")).alias(OF_TABLE)
-    return named.select(*(F.col(each) for each in messages.columns), told, rows.alias(OF_ROWS))
+    is_certain = F.col(OVERSIZE).isNull() & (F.col("named") != "")
+    table = F.when(is_certain, F.col("named")).alias(OF_TABLE)
+    return named.select(*(F.col(each) for each in messages.columns), table, rows.alias(OF_ROWS))
 
 
 MOST_LONE: Final = 1_000
@@ -81,18 +81,18 @@ class SkippedRecords:
     lone: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     has_more: bool = False
 
-    def own(self, whose: DataFrame, table: TableName) -> DataFrame:
+    def own_records(self, owned: DataFrame, table: TableName) -> DataFrame:
         """Returns the records that the table has to read: its own, and records of an unknown table.
 
         A record without a value names no table. The one right after a delete adds nothing to it.
 
         Args:
-            whose: as from `whose_are`.
+            owned: as from `with_owners`.
             table: by the name that records give it.
         """
         of_table, is_empty = F.col(OF_TABLE), F.col("is_empty")
         is_mine = ~is_empty & (of_table.isNull() | (of_table == table.qualified))
-        found = whose.where(is_mine | (is_empty & self._is_lone()))
+        found = owned.where(is_mine | (is_empty & self._is_lone()))
         return found.drop(OF_TABLE, "is_delete", "is_empty")
 
     def _is_lone(self) -> Expression:
@@ -104,17 +104,17 @@ class SkippedRecords:
         return found
 
 
-def whose_are(raw: DataFrame, fmt: Format, layout: Layout, topic: str) -> DataFrame:
+def with_owners(raw: DataFrame, fmt: Format, layout: Layout, topic: str) -> DataFrame:
     """Adds `OF_TABLE` and what `Format.whose` tells to raw records.
 
     A record that is too large is no known table's.
     """
     size = F.octet_length("value") <= fmt.source.batch.max_record_bytes
     kept = raw.withColumns({"whole": F.col("value"), "value": F.when(size, F.col("value"))})
-    told = fmt.whose(kept, layout, topic)
+    owned = fmt.whose(kept, layout, topic)
     was_blanked = F.col("value").isNull() & F.col("whole").isNotNull()
     whole = {"value": F.col("whole"), "is_empty": F.col("is_empty") & ~was_blanked}
-    return told.withColumns(whole).drop("whole")
+    return owned.withColumns(whole).drop("whole")
 
 
 def changes_of(raw: DataFrame, fmt: Format, layout: Layout, entry: TableEntry) -> DataFrame:
@@ -128,24 +128,24 @@ def changes_of(raw: DataFrame, fmt: Format, layout: Layout, entry: TableEntry) -
     """
     if not (fmt.names_tables and entry.is_shared) or entry.taken is Taken.ALL:
         return raw
-    whose = whose_are(raw, fmt, layout, entry.topic)
-    return SkippedRecords({}).own(whose, entry.at_source)
+    owned = with_owners(raw, fmt, layout, entry.topic)
+    return SkippedRecords({}).own_records(owned, entry.at_source)
 
 
-def set_apart(whose: DataFrame, before: DataFrame | None, table: TableName) -> SkippedRecords:
+def find_skipped(owned: DataFrame, before: DataFrame | None, table: TableName) -> SkippedRecords:
     """Finds the records of a range that are not a table's.
 
     Args:
-        whose: the records, as from `whose_are`.
+        owned: the records, as from `with_owners`.
         before: the record before each range, too; None if there are none.
         table: by the name that records give it.
     """
-    rows = whose.groupBy(OF_TABLE, "is_empty").count().collect()
+    rows = owned.groupBy(OF_TABLE, "is_empty").count().collect()
     counted = {(row[OF_TABLE], row["is_empty"]): row["count"] for row in rows}
     others = {name: n for (name, _), n in counted.items() if name not in (None, table.qualified)}
     if not any(empty for _, empty in counted):
         return SkippedRecords(others)
-    return _with_lone(others, whose if before is None else whose.unionByName(before), before)
+    return _with_lone(others, owned if before is None else owned.unionByName(before), before)
 
 
 def _with_lone(
@@ -155,9 +155,9 @@ def _with_lone(
     in_log = Window.partitionBy("partition").orderBy("offset")
     slim = all_.select("partition", "offset", "key", "is_delete", "is_empty")
     was = F.lag(F.struct("key", "is_delete")).over(in_log)
-    told = slim.withColumn("was", was).where("is_empty")
+    empty = slim.withColumn("was", was).where("is_empty")
     is_paired = F.col("was.is_delete") & F.col("was.key").eqNullSafe(F.col("key"))
-    lone = told.where(~F.coalesce(is_paired, F.lit(False))).select("partition", "offset")
+    lone = empty.where(~F.coalesce(is_paired, F.lit(False))).select("partition", "offset")
     if before is not None:
         lone = lone.join(before.select("partition", "offset"), ["partition", "offset"], "left_anti")
     rows = lone.limit(MOST_LONE + 1).collect()

@@ -34,7 +34,7 @@ def change_of(envelope: Envelope, spec: ReadSpec, fmt: Format) -> Expression:
         envelope.odd,
         envelope.replaced,
         _tells_time(envelope.source),
-        spec.order.told_micros(envelope.source),
+        spec.order.source_micros(envelope.source),
     )
 
 
@@ -62,7 +62,7 @@ def _wanted(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, object
         "columns": columns,
         "target": target,
         "key": [targets[name] for name in spec.target.key] if spec.schema.key else [],
-        "unset": [targets[name] for name in spec.unset_able],
+        "unset": [targets[name] for name in spec.omittable],
         "counts_rows": spec.counts_rows,
         "has_rows": spec.has_rows,
         "split_keys": spec.layout.split_keys,
@@ -98,13 +98,13 @@ def parts_of(
         fmt: of the records.
     """
     op = envelope.op
-    told = ("ts", "key", "old_key", "row", "unset", "old_row", "reject", "in_doubt")
+    names = ("ts", "key", "old_key", "row", "unset", "old_row", "reject", "in_doubt")
     return {
         "op": op,
         **_position(envelope, spec, fmt),
         "partition": F.col("partition"),
         "offset": F.col("offset"),
-        **{name: change.getField(name) for name in told},
+        **{name: change.getField(name) for name in names},
         "ordinal": envelope.ordinal,
         "pair": _pair(op) if fmt.has_tombstones else F.lit(None).cast("bigint"),
         "is_unwritten": F.lit(False),
@@ -123,8 +123,8 @@ def _tells_time(source: Expression) -> Expression:
 def _key_schema(spec: ReadSpec, fmt: Format) -> dict[str, Expression]:
     if not spec.tells_key_schema:
         return {}
-    told = fmt.key_schema(spec.layout)
-    return {"key_schema": F.lit(None).cast("bigint") if told is None else told}
+    found = fmt.key_schema(spec.layout)
+    return {"key_schema": F.lit(None).cast("bigint") if found is None else found}
 
 
 def _position(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expression]:
@@ -139,7 +139,7 @@ def _position(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expr
         **dict(zip(NUMBERS, order.numbers(placed, spec.state), strict=False)),
         "read_lsn": read,
         "floating_lsn": floating,
-        "told_ms": order.told_ms(envelope.source),
+        "told_ms": order.source_ms(envelope.source),
         "may_witness": order.may_witness(placed) & has_key,
         "floats": order.floats(placed) & has_key,
         "is_late_read": late,

@@ -97,12 +97,12 @@ def decode(raw: DataFrame, reading: Reading) -> DataFrame:
     fmt, specs = reading.format, reading.specs
     layout, table = specs[-1].layout, specs[-1].table
     known = {number: text for spec in specs for number, text in spec.writers.items()}
-    told = fmt.numbered(opened(raw, fmt, layout), layout, table, known)
+    records = fmt.numbered(opened(raw, fmt, layout), layout, table, known)
     if not reading.has_writer or _is_small(specs):
-        return _judged(_decoded(told, reading, specs), specs[-1])
+        return _judged(_decoded(records, reading, specs), specs[-1])
     which = conditions_of(specs)
     is_of_others = any_of(each for each in which if each is not None)
-    mine = [told.where(~is_of_others if each is None else each) for each in which]
+    mine = [records.where(~is_of_others if each is None else each) for each in which]
     found = [_decoded(m, reading, (spec,)) for m, spec in zip(mine, specs, strict=True)]
     return _judged(_united(found), specs[-1])
 
@@ -123,10 +123,10 @@ def _united(frames: Sequence[DataFrame]) -> DataFrame:
     return _united(frames[:half]).unionByName(_united(frames[half:]))
 
 
-def _decoded(told: DataFrame, reading: Reading, specs: Sequence[ReadSpec]) -> DataFrame:
+def _decoded(records: DataFrame, reading: Reading, specs: Sequence[ReadSpec]) -> DataFrame:
     """Decodes records that have one of these schemas, in one plan."""
     fmt, which = reading.format, conditions_of(specs)
-    parsed = told.select("*", *_documents(fmt, specs, which))
+    parsed = records.select("*", *_documents(fmt, specs, which))
     if fmt.has_many_rows:
         parsed = _lines(parsed, fmt, _with_all(specs))
     names = ("document0" if fmt.has_many_rows else f"document{i}" for i in range(len(specs)))
@@ -149,8 +149,8 @@ def _decoded(told: DataFrame, reading: Reading, specs: Sequence[ReadSpec]) -> Da
 def _lines(parsed: DataFrame, fmt: Format, spec: ReadSpec) -> DataFrame:
     """Gives each row of a message its own row, in steps that read the message only once."""
     found = fmt.rows(F.col("document"), spec)
-    told = parsed.select("*", found.head.alias("head"), found.rows.alias("rows"))
-    each = told.select("*", F.posexplode_outer("rows").alias("place", "row"))
+    messages = parsed.select("*", found.head.alias("head"), found.rows.alias("rows"))
+    each = messages.select("*", F.posexplode_outer("rows").alias("place", "row"))
     line = F.coalesce("place", F.lit(0)).alias("line")
     return each.select("*", line, F.struct("head", "row").alias("document0"))
 

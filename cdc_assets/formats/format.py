@@ -147,18 +147,18 @@ class Format(ABC):
         """
         return frozenset()
 
-    def table_called(self, name: str, beside: TableName) -> TableName:
+    def table_called(self, name: str, origin: TableName) -> TableName:
         """Returns the table that `Envelope.other_table` names, which has one dot or more.
 
         A schema with dots is known by the table in whose batch the name was found.
 
         Args:
             name: ``schema.table``.
-            beside: the table whose record names the other one.
+            origin: the table whose record names the other one.
         """
-        own = f"{beside.schema}."
-        schema = beside.schema if name.startswith(own) else name.partition(".")[0]
-        return TableName(beside.source, schema, name[len(schema) + 1 :])
+        own = f"{origin.schema}."
+        schema = origin.schema if name.startswith(own) else name.partition(".")[0]
+        return TableName(origin.source, schema, name[len(schema) + 1 :])
 
     def half_named(self, record: RawRecord) -> str:
         """Returns the table's name in a change that `tables` does not know; '' without a name."""

@@ -43,8 +43,8 @@ def guess(rows: Iterable[JsonObject], key: tuple[str, ...], zone: str | None) ->
             samples.setdefault(name, []).append(value)
     columns = tuple(_column(name, values, zone) for name, values in samples.items())
     empty = (name for name, values in samples.items() if all(each is None for each in values))
-    told = (f"column {name}: only nulls were seen, taken as string" for name in empty)
-    warnings = (_GENERAL, *told) if columns else ()
+    doubts = (f"column {name}: only nulls were seen, taken as string" for name in empty)
+    warnings = (_GENERAL, *doubts) if columns else ()
     return Described(columns, key, origin="values", warnings=warnings)
 
 

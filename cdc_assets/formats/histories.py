@@ -36,7 +36,7 @@ class _Topic:
         first: by partition, the first offset that the log held then, inclusive.
         begin: by partition, the first offset that was read, inclusive.
         next: by partition, the next offset to read.
-        told: the statements in between.
+        statements: the statements in between.
         at: their identities, by partition and offset.
         last: by partition, the offset of the last of them.
     """
@@ -45,7 +45,7 @@ class _Topic:
     first: Mapping[int, int]
     begin: Mapping[int, int]
     next: dict[int, int]
-    told: list[Ddl] = field(default_factory=list[Ddl])
+    statements: list[Ddl] = field(default_factory=list[Ddl])
     at: dict[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])
     last: dict[int, int] = field(default_factory=dict[int, int])
 
@@ -56,7 +56,7 @@ class _Topic:
     def add(self, ddl: Ddl) -> None:
         """Adds the next statement."""
         at = ddl.coordinate
-        self.told.append(ddl)
+        self.statements.append(ddl)
         self.at[at.partition, at.offset] = ddl.identity
         self.last[at.partition] = at.offset
 
@@ -79,7 +79,7 @@ class _Topic:
         """
         gone = history if history.became else None
         looks_back, ends = history.cascades is None, dict(history.ends)
-        for ddl in self.told:
+        for ddl in self.statements:
             at = ddl.coordinate
             ends[at.partition] = at.offset, self.at[at.partition, at.offset]
             if at.offset < history.next.get(at.partition, 0):
@@ -129,11 +129,11 @@ class Histories:
         history = stored or StatementHistory()
         topic = self._read(name, fmt, history)
         if history.topic != topic.id:
-            history = history.found_in(topic.id, topic.told)
+            history = history.found_in(topic.id, topic.statements)
         elif not topic.is_continued(history):
             _log.warning("table=%s topic=%s: statements were cut off", entry.table, name)
             topic = self._read(name, fmt, StatementHistory())
-            history = history.found_in(topic.id, topic.told)
+            history = history.found_in(topic.id, topic.statements)
         for partition, begin in topic.begin.items():
             known = history.next.get(partition, begin)
             if known < begin:
@@ -264,14 +264,14 @@ def _known(history: StatementHistory, topic: str) -> Mapping[int, int]:
     return {**history.next, **{p: at for p, (at, _) in history.ends.items()}}
 
 
-def statements_on(entry: TableEntry, told: Iterable[Ddl]) -> tuple[Ddl, ...]:
+def statements_on(entry: TableEntry, statements: Iterable[Ddl]) -> tuple[Ddl, ...]:
     """Returns the statements that may affect a table."""
     table = Relation(entry.at_source.schema, entry.at_source.name)
-    return tuple(ddl for ddl in told if any(ddl.statement.of(table)))
+    return tuple(ddl for ddl in statements if any(ddl.statement.of(table)))
 
 
 def after_statements(
-    history: StatementHistory, entry: TableEntry, told: Iterable[Ddl], *, is_empty: bool
+    history: StatementHistory, entry: TableEntry, statements: Iterable[Ddl], *, is_empty: bool
 ) -> StatementHistory:
     """Returns the history of a table after statements that came among its rows, in their order.
 
@@ -279,7 +279,7 @@ def after_statements(
     """
     table = Relation(entry.at_source.schema, entry.at_source.name)
     known, next_ = history.next, dict(history.next)
-    for ddl in told:
+    for ddl in statements:
         at = ddl.coordinate
         if at.offset >= known.get(at.partition, 0):
             history = history.among_rows(ddl, table, is_empty=is_empty)

@@ -16,8 +16,8 @@ from cdc_assets.formats.record_json import (
     NOT_KEPT,
     PAYLOAD,
     compared_with,
+    misfits,
     parsed,
-    unlike,
     unread,
 )
 from cdc_assets.formats.spec import ReadSpec
@@ -26,7 +26,7 @@ from cdc_assets.schema.types import Column, Primitive, Wire
 
 
 def message_of(
-    columns: Mapping[str, tuple[Column, ...]], beside: Sequence[str], spec: ReadSpec
+    columns: Mapping[str, tuple[Column, ...]], other_fields: Sequence[str], spec: ReadSpec
 ) -> Expression:
     """Returns a message as from `parsed`, its scalars as text, numbers with all their digits.
 
@@ -34,10 +34,10 @@ def message_of(
 
     Args:
         columns: the columns of each image.
-        beside: other fields, read as text.
+        other_fields: other fields, read as text.
         spec: the table's.
     """
-    fields = (StructField(name, StringType()) for name in beside)
+    fields = (StructField(name, StringType()) for name in other_fields)
     images = (
         StructField(name, compared_with(map(_field, each), spec)) for name, each in columns.items()
     )
@@ -74,7 +74,7 @@ def rejection(document: Expression, images: Iterable[str]) -> Expression:
         F.when(F.col("value").isNull(), "it has no value"),
         F.nullif(unread(document), F.lit(NOT_KEPT)),
         F.when(body.isNull(), "not a JSON object").when(
-            any_of(unlike(each).getField("twice") for each in objects), "a field is there twice"
+            any_of(misfits(each).getField("twice") for each in objects), "a field is there twice"
         ),
     )
 

@@ -12,7 +12,7 @@ from cdc_assets.formats.spec import ReadSpec
 
 def lacks(spec: ReadSpec) -> Expression:
     """Returns the expected columns that a record's schema does not have; NULL if it has all."""
-    there = {spec.once.get(name, name) for name in spec.schema.names}
+    there = {spec.present_names.get(name, name) for name in spec.schema.names}
     of_all = texts([name for name in spec.expected if name not in there])
     if spec.lacks:
         by_schema = ((F.lit(number).cast("bigint"), texts(n)) for number, n in spec.lacks.items())

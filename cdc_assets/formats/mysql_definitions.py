@@ -75,10 +75,10 @@ def _given(column: exp.ColumnDef) -> Given | None:
     of = {type(each.kind): each.kind for each in column.args.get("constraints") or ()}
     if not isinstance(kind, exp.DataType) or not of.keys() <= _PLAIN_CONSTRAINTS:
         return None
-    default, told = of.get(exp.DefaultColumnConstraint), of.get(exp.NotNullColumnConstraint)
+    default, not_null = of.get(exp.DefaultColumnConstraint), of.get(exp.NotNullColumnConstraint)
     if default is not None:
         return _constant(default.this, kind)
-    if told is not None and not told.args.get("allow_null"):
+    if not_null is not None and not not_null.args.get("allow_null"):
         return Given(is_implied=True) if kind.this in _KINDS else None
     return Given() if kind.this in _NULLABLE else None
 

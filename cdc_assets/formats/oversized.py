@@ -49,8 +49,8 @@ def size_of(*parts: Expression) -> Expression:
 def refusal(fmt: Format) -> Expression:
     """Returns the reason why a record is too large; NULL for others."""
     most = fmt.source.batch.max_record_bytes
-    told = F.concat(F.col(OVERSIZE).cast("string"), F.lit(f" bytes, more than {most}"))
-    text = F.concat(F.lit("the record has "), told, F.lit(_LIMIT))
+    size = F.concat(F.col(OVERSIZE).cast("string"), F.lit(f" bytes, more than {most}"))
+    text = F.concat(F.lit("the record has "), size, F.lit(_LIMIT))
     return F.when(F.col(OVERSIZE).isNotNull(), text)
 
 

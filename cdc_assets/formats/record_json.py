@@ -55,7 +55,7 @@ def is_nothing(document: Expression) -> Expression:
 def compared_with(
     fields: Iterable[StructField],
     spec: ReadSpec,
-    beside: Sequence[str] = (),
+    other_fields: Sequence[str] = (),
     must: Sequence[str] = (),
 ) -> StructType:
     """Returns the struct of a row, compared with the table's columns.
@@ -63,14 +63,14 @@ def compared_with(
     Args:
         fields: that are read.
         spec: of the table.
-        beside: fields of a row that are no columns.
+        other_fields: fields of a row that are no columns.
         must: columns that are expected in addition to `ReadSpec.expected`.
     """
-    known = (*spec.schema.names, *spec.target.left_out, *beside)
-    return compared(fields, known=known, expected=(*spec.expected, *must), once=spec.once)
+    known = (*spec.schema.names, *spec.target.left_out, *other_fields)
+    return compared(fields, known=known, expected=(*spec.expected, *must), once=spec.present_names)
 
 
-def unlike(image: Expression) -> Expression:
+def misfits(image: Expression) -> Expression:
     """Returns how the fields of an object read as `compared` differ; NULL if not at all."""
     return image.getField(UNLIKE)
 
@@ -78,12 +78,12 @@ def unlike(image: Expression) -> Expression:
 def lacking(image: Expression, columns: Iterable[Column]) -> Expression:
     """Returns the names that an object read as `compared` lacks: all of these if there is none."""
     every = F.array(*(F.lit(each.name) for each in columns)).cast("array<string>")
-    return F.when(image.isNull(), every).otherwise(unlike(image).getField("missing"))
+    return F.when(image.isNull(), every).otherwise(misfits(image).getField("missing"))
 
 
 def has_name(image: Expression, name: str) -> Expression:
     """Whether an object that was read as `compared` has a field that is one of these."""
-    lacks = F.coalesce(F.array_contains(unlike(image).getField("missing"), name), F.lit(False))
+    lacks = F.coalesce(F.array_contains(misfits(image).getField("missing"), name), F.lit(False))
     return image.isNotNull() & ~lacks
 
 

@@ -49,7 +49,7 @@ class ReadSpec:
         layout: of the table's records.
         target: the lake's columns; those that the record does not have become NULL.
         table: the table whose changes are wanted.
-        unset_able: columns that ``unset`` covers.
+        omittable: columns that ``unset`` covers.
         state: data, other than the records, from which positions are made.
         tombstone_keys: whether to decode the key of records without a value.
         parse_here: whether conditions on the changes are kept from being pushed below the parsing.
@@ -75,7 +75,7 @@ class ReadSpec:
     layout: Layout
     target: TableSchema
     table: TableName
-    unset_able: tuple[str, ...] = ()
+    omittable: tuple[str, ...] = ()
     state: OrderState = field(default_factory=OrderState)
     tombstone_keys: bool = False
     parse_here: bool = False
@@ -112,7 +112,7 @@ class ReadSpec:
         return tuple(each.name for each in there if each.name in self.may_lack)
 
     @property
-    def once(self) -> dict[str, str]:
+    def present_names(self) -> dict[str, str]:
         """Present names in records by former names, of the columns that were renamed."""
         columns = self.target.columns
         return {old: each.sent_as for each in columns for old in each.identity.formerly}

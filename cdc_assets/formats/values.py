@@ -147,7 +147,7 @@ def arriving(column: Column) -> dict[str, Any]:
     """
     if not is_decoded(column):
         raise _unsupported(column)
-    told = {
+    facts = {
         "name": column.name,
         "said": f"column {column.name!r}",
         "type": str(column.type),
@@ -156,7 +156,7 @@ def arriving(column: Column) -> dict[str, Any]:
         **asdict(column.detail or WireDetail()),
         "scale": column.wire_scale,
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in facts.items() if value}
 
 
 def is_decoded(column: Column) -> bool:

@@ -29,7 +29,7 @@ class Writer:
     names: tuple[str, ...] = ()
 
     @property
-    def there(self) -> frozenset[str]:
+    def column_names(self) -> frozenset[str]:
         """The lake's columns that its records contain."""
         names = self.schema.names if self.schema else ()
         return frozenset(self.homes.get(name, name) for name in names)

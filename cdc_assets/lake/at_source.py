@@ -109,7 +109,7 @@ class AtSource:
         now = AtSource(identity, history, self.barrier, renamed, swap, look, silent)
         return now._said()
 
-    def read_anew(self, look: CatalogLook | None, shard: str) -> dict[str, str]:
+    def for_reading(self, look: CatalogLook | None, shard: str) -> dict[str, str]:
         """Returns the properties of a shadow table whose rows are read from now on.
 
         Args:
@@ -181,7 +181,7 @@ class AtSource:
             return True
         if self.history is None or before.history is None:
             return self.history is not before.history
-        if self.history.told != before.history.told:
+        if self.history.without_offsets != before.history.without_offsets:
             return True
         ends = before.history.next
         return any(at - ends.get(p, 0) >= _MANY for p, at in self.history.next.items())

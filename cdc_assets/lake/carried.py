@@ -71,7 +71,7 @@ class Carried:
         own_from: for a table that was read from its source, the offsets of its topic before which
             other changes than its own come; None if there are none, or nobody knows. For other
             tables ``read_from`` tells.
-        beside: progress of a shadow table that is read from the source; None for other tables.
+        shadow: progress of a shadow table that is read from the source; None for other tables.
         missing: the rejected records below its offsets. None if these are unknown, because an older
             version has published or there were too many: then all records in quarantine between the
             table's beginning and its offsets count.
@@ -99,7 +99,7 @@ class Carried:
     read_at: str = ""
     read_from: OffsetVector | None = None
     own_from: OffsetVector | None = None
-    beside: ShadowProgress | None = None
+    shadow: ShadowProgress | None = None
     missing: Missing | None = None
     last_merged: LastRecords = field(default_factory=dict[int, tuple[int, int]])
     at_source: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -155,8 +155,8 @@ class Carried:
             document["missing"] = self.missing.to_dict()
         if self.last_merged:
             document["last_merged"] = _by_partition({p: [*r] for p, r in self.last_merged.items()})
-        if self.beside is not None:
-            document["beside"] = self.beside.to_dict()
+        if self.shadow is not None:
+            document["beside"] = self.shadow.to_dict()
             document["needs"].append("beside")
         if self.at_source:
             document["at_source"] = dict(self.at_source)
@@ -198,7 +198,7 @@ class Carried:
             read_at=said.get("read_at", ""),
             read_from=_offsets(said.get("read_from")),
             own_from=_offsets(said.get("own_from")),
-            beside=ShadowProgress.from_dict(said["beside"]) if "beside" in said else None,
+            shadow=ShadowProgress.from_dict(said["beside"]) if "beside" in said else None,
             missing=Missing.from_dict(said["missing"]) if "missing" in said else None,
             last_merged=_records(said.get("last_merged", {})),
             at_source=said.get("at_source", {}),
@@ -221,7 +221,7 @@ class Carried:
 SHARDS: Final = "shards"
 """The need to know that several source tables have their rows and state in one lake table."""
 
-KNOWN: Final = frozenset(Carried.__dataclass_fields__) | {SHARDS, PACKED}
+KNOWN: Final = frozenset(Carried.__dataclass_fields__) - {"shadow"} | {"beside", SHARDS, PACKED}
 """The fields and additional needs that this version supports."""
 
 

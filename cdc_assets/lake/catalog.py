@@ -72,9 +72,9 @@ class Lake:
             UnreachableError: if the catalog or the table's metadata cannot be read.
         """
         self._published = None
-        return self._states.one(name, shard)
+        return self._states.state_of(name, shard)
 
-    def looked(self, tables: Sequence[tuple[LakeName, str]]) -> list[Looked]:
+    def find_states(self, tables: Sequence[tuple[LakeName, str]]) -> list[Looked]:
         """Looks at many tables and shards, in their order, with few calls.
 
         A table that cannot be read is an error in the list, and prevents no other.
@@ -82,15 +82,15 @@ class Lake:
         Raises:
             UnreachableError: if the catalog does not answer, or no table's metadata is to be had.
         """
-        return self._states.all(tables)
+        return self._states.find_states(tables)
 
     def states(self, tables: Sequence[tuple[LakeName, str]]) -> list[TableState | None]:
-        """Returns the states of tables like `looked`.
+        """Returns the states of tables like `find_states`.
 
         Raises:
             CdcError: if one of them cannot be read.
         """
-        return [state_in(each) for each in self._states.all(tables)]
+        return [state_in(each) for each in self._states.find_states(tables)]
 
     def side(self, name: LakeName) -> SideState | None:
         """Returns a side table; None if it does not exist. See `cdc_assets.lake.side.side_of`."""
@@ -104,7 +104,7 @@ class Lake:
                 return None
             return _SIDES.keep(name, table.metadata_location, read_side(name, table))
 
-        return self._connection.asked("lake: load table", look)
+        return self._connection.call("lake: load table", look)
 
     def has_side(self, name: LakeName) -> bool:
         """Returns whether there is a side table.
@@ -170,14 +170,14 @@ class Lake:
         """
         self._published = None
         branches = [each for each in past.table.metadata.refs if own.fullmatch(each)]
-        self._connection.asked(
+        self._connection.call(
             "lake: move main back", lambda: move_back(past.table, to, past.next_tag, branches)
         )
 
     def drop_tags(self, past: Past, tags: Collection[str]) -> None:
         """Drops tags in one commit; raises as `move_back` does."""
         self._published = None
-        self._connection.asked("lake: drop tags", lambda: drop_tags(past.table, tags))
+        self._connection.call("lake: drop tags", lambda: drop_tags(past.table, tags))
 
     def exists(self, name: LakeName) -> bool:
         """Returns whether the catalog has a table.
@@ -269,7 +269,7 @@ class Lake:
         table = self._connection.load(name)
         if table is None:
             return None
-        return self._connection.asked(
+        return self._connection.call(
             "lake: read manifests", lambda: read_figures(table, own, named)
         )
 
@@ -282,7 +282,7 @@ class Lake:
         table = self._connection.load(name)
         if table is None:
             return None
-        return self._connection.asked("lake: read manifests", lambda: read_foreign(table))
+        return self._connection.call("lake: read manifests", lambda: read_foreign(table))
 
     def place(self, name: LakeName) -> TablePlace | None:
         """Returns a table's place, and what other tables have there; None if it does not exist.
@@ -293,7 +293,7 @@ class Lake:
         table = self._connection.load(name)
         if table is None:
             return None
-        return self._connection.asked("lake: look for other tables", lambda: place_of(table))
+        return self._connection.call("lake: look for other tables", lambda: place_of(table))
 
     def side_marks(self, name: LakeName, shard: str = "") -> frozenset[SideMark]:
         """Returns the side tables' snapshots that any kept publish names."""
@@ -310,7 +310,7 @@ class Lake:
         None if this one is not ready to be published; see `branches.is_built`.
         """
         table = self._connection.load(name)
-        return None if table is None else _dead_beside(table, built, own)
+        return None if table is None else _dead_after(table, built, own)
 
     @property
     def moves_branches(self) -> bool:
@@ -338,7 +338,7 @@ class Lake:
             UnreachableError: if the catalog does not answer; it may have been published.
         """
         table = self._connection.load(name)
-        dead = None if table is None else _dead_beside(table, built, own)
+        dead = None if table is None else _dead_after(table, built, own)
         if table is None or dead is None:
             raise conflict(name)
         with self._connection.reachable(), effect("lake: publish"):
@@ -352,7 +352,7 @@ class Lake:
         """
         if self._published is None or self._published[0] != name:
             return None
-        return self._states.known(name, shard, self._published[1])
+        return self._states.published_state(name, shard, self._published[1])
 
     def require_open(self) -> None:
         """Lists the catalog's namespaces.
@@ -360,7 +360,7 @@ class Lake:
         Raises:
             UnreachableError: if it does not answer, or does not allow that.
         """
-        self._connection.asked("lake: namespaces", lambda: self._connection.catalog)
+        self._connection.call("lake: namespaces", lambda: self._connection.catalog)
         with self._connection.reachable():
             self._connection.catalog.list_namespaces()
 
@@ -381,7 +381,7 @@ class Lake:
         return tuple(snapshot.snapshot_id for snapshot in ancestry(table)) if table else ()
 
 
-def _dead_beside(table: Table, built: BranchState, own: re.Pattern[str]) -> tuple[str, ...] | None:
+def _dead_after(table: Table, built: BranchState, own: re.Pattern[str]) -> tuple[str, ...] | None:
     if not is_built(table, built):
         return None
     return dead_branches(table, own, table.metadata.refs[built.branch].snapshot_id)

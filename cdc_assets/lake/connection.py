@@ -104,7 +104,7 @@ class CatalogConnection:
                 self._catalog = _opened(self._config)
             return self._catalog
 
-    def asked(self, what: str, ask: Callable[[], T]) -> T:
+    def call(self, what: str, ask: Callable[[], T]) -> T:
         """Returns the answer; retries for a while if another writer keeps a catalog's file busy.
 
         Raises:
@@ -119,7 +119,7 @@ class CatalogConnection:
         Raises:
             UnreachableError: if the catalog or the table's metadata cannot be read.
         """
-        table = self.asked("lake: load table", lambda: self.loaded(name))
+        table = self.call("lake: load table", lambda: self.loaded(name))
         self.note(name, table)
         return table
 
@@ -133,7 +133,7 @@ class CatalogConnection:
         return last[1] if last and last[0] == name else None
 
     def loaded(self, name: LakeName) -> Table | None:
-        """Loads a table like `load`, for calls within `asked`."""
+        """Loads a table like `load`, for calls within `call`."""
         catalog = self.catalog
         with self.reading(name):
             try:
@@ -365,8 +365,8 @@ class EndingRestCatalog(RestCatalog):
     @property
     def commits_tables_together(self) -> bool:
         """Whether the catalog says that it takes changes of several tables in one request."""
-        told = Endpoint(http_method=HttpMethod.POST, path=_TOGETHER)
-        return told in self._supported_endpoints
+        endpoint = Endpoint(http_method=HttpMethod.POST, path=_TOGETHER)
+        return endpoint in self._supported_endpoints
 
     def commit_together(
         self, changes: Iterable[tuple[Table, tuple[TableRequirement, ...], tuple[TableUpdate, ...]]]

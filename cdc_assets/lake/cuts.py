@@ -154,7 +154,7 @@ class CutLake(Lake):
         """Returns the cuts in a table, newest first; reads its files if it has changed."""
         at, known = self._read.get(name, ("", ()))
         if at != table.metadata_location:
-            found = self._connection.asked("lake: read cuts", lambda: _rows(table))
+            found = self._connection.call("lake: read cuts", lambda: _rows(table))
             known = tuple(sorted(found, key=lambda each: each.number, reverse=True))
             self._read[name] = table.metadata_location, known
         return known

@@ -46,7 +46,7 @@ class Past:
         snapshots: all that are kept, by id.
         head: of ``main``.
         line: publishes in the ancestry of ``main``, newest first.
-        beside: for each tag left by a rewind, newest tag first, the publishes that ``main``
+        rewound: for each tag left by a rewind, newest tag first, the publishes that ``main``
             does not have, newest first.
         tags: the snapshots of these tags by name, newest tag first.
     """
@@ -55,7 +55,7 @@ class Past:
     snapshots: Mapping[int, Snapshot]
     head: int
     line: tuple[KeptPublish, ...]
-    beside: Mapping[str, tuple[KeptPublish, ...]]
+    rewound: Mapping[str, tuple[KeptPublish, ...]]
     tags: Mapping[str, int]
 
     @property
@@ -115,11 +115,11 @@ def read_past(table: Table) -> Past | None:
     tags = _tags(table)
     line = tuple(_publishes(snapshots, head.snapshot_id))
     there = {each.snapshot for each in line}
-    beside = {
+    rewound = {
         name: tuple(each for each in _publishes(snapshots, at) if each.snapshot not in there)
         for name, at in tags.items()
     }
-    return Past(table, snapshots, head.snapshot_id, line, beside, tags)
+    return Past(table, snapshots, head.snapshot_id, line, rewound, tags)
 
 
 def _tags(table: Table) -> dict[str, int]:

@@ -65,14 +65,14 @@ def place_of(table: Table) -> TablePlace:
     location = table.location().rstrip("/")
     logged = (each.metadata_file for each in table.metadata.metadata_log)
     own = {_name(each) for each in (table.metadata_location, *logged)}
-    beside = (
+    nested = (
         f"{location}/{name}/{_METADATA}"
         for name, is_folder in _listed(table.io, location)
         if is_folder and name not in {_DATA, _METADATA}
     )
     foreign = [
         f"{folder}/{name}"
-        for folder in (f"{location}/{_METADATA}", *beside)
+        for folder in (f"{location}/{_METADATA}", *nested)
         for name, _ in _listed(table.io, folder)
         if name.endswith(_SUFFIX) and name not in own and _is_foreign(table, f"{folder}/{name}")
     ]

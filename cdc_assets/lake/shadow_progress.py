@@ -68,7 +68,7 @@ class ShadowProgress:
             seconds=self.seconds + seconds,
         )  # fmt: skip
 
-    def in_doubt(self, more: int, start: OffsetVector) -> ShadowProgress:
+    def with_doubts(self, more: int, start: OffsetVector) -> ShadowProgress:
         """Returns the progress with the doubts of a batch.
 
         Args:

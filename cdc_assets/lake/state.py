@@ -104,7 +104,7 @@ class TableState:
 
         Until its log is merged, the head counts the rows that were read.
         """
-        said = self.published.carried.beside if self.published else None
+        said = self.published.carried.shadow if self.published else None
         if said is None or said.until is not None or self.total_records is None:
             return said
         return replace(said, rows=self.total_records)

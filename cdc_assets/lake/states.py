@@ -45,7 +45,7 @@ class States:
         self._connection = connection
         self._kept = kept
 
-    def one(self, name: LakeName, shard: str) -> TableState | None:
+    def state_of(self, name: LakeName, shard: str) -> TableState | None:
         """Returns a table's present state; None if it does not exist.
 
         Raises:
@@ -54,14 +54,14 @@ class States:
         files = self._files([name])
         if files is None:
             return state_in(self._loaded(name, shard))
-        return state_in(self._told([(name, shard)], files, self._read)[0])
+        return state_in(self._states_in([(name, shard)], files, self._read)[0])
 
-    def known(self, name: LakeName, shard: str, table: Table) -> TableState:
+    def published_state(self, name: LakeName, shard: str, table: Table) -> TableState:
         """Returns the state of a table that was just published."""
         what, at = (name, shard), table.metadata_location
         return _KNOWN.of(what, at) or _KNOWN.keep(what, at, read_state(name, table, shard))
 
-    def all(self, wanted: Sequence[StateRequest]) -> list[Looked]:
+    def find_states(self, wanted: Sequence[StateRequest]) -> list[Looked]:
         """Looks at many tables, in their order; keeps what it read for other processes.
 
         Raises:
@@ -72,7 +72,7 @@ class States:
             with ThreadPoolExecutor(_CALLS_AT_ONCE) as pool:
                 found = list(pool.map(lambda each: self._loaded(*each), wanted))
         else:
-            found = self._told(wanted, files, self._kept_or_read)
+            found = self._states_in(wanted, files, self._kept_or_read)
         away = [each for each in found if isinstance(each, UnreachableError)]
         if away and len(away) == len(found):
             raise away[0]
@@ -80,10 +80,10 @@ class States:
 
     def _files(self, names: Iterable[LakeName]) -> Files | None:
         connection = self._connection
-        return connection.asked("lake: look", lambda: pointers(connection.catalog, names))
+        return connection.call("lake: look", lambda: pointers(connection.catalog, names))
 
     def _loaded(self, name: LakeName, shard: str) -> Looked:
-        return self._connection.asked("lake: load table", partial(self._load, name, shard))
+        return self._connection.call("lake: load table", partial(self._load, name, shard))
 
     def _load(self, name: LakeName, shard: str) -> Looked:
         """Loads a table like `_loaded`, for calls within ``asked``."""
@@ -104,7 +104,7 @@ class States:
         except CdcError as problem:
             return problem
 
-    def _told(
+    def _states_in(
         self,
         wanted: Sequence[StateRequest],
         files: Files,

@@ -43,7 +43,7 @@ from cdc_assets.log.reader import Place
 from cdc_assets.log.settings import TopicSettings, read_settings, retention_of
 from cdc_assets.log.values import TopicIdentity
 
-_UNTOLD: Final = (
+_NOT_ANSWERED: Final = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -173,7 +173,7 @@ class Admin:
         try:
             return {name: entry.value for name, entry in future.result().items()}
         except KafkaException as error:
-            if error.args[0].code() in _UNTOLD:
+            if error.args[0].code() in _NOT_ANSWERED:
                 return None
             raise self._translated(error) from error
 

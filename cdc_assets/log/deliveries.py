@@ -27,7 +27,7 @@ from cdc_assets.config.secret import reveal
 from cdc_assets.databases.mysql.server import binlog_end
 from cdc_assets.databases.postgres.server import log_position
 from cdc_assets.errors import CdcError
-from cdc_assets.files import as_os_errors, beside, files_at, replace_file
+from cdc_assets.files import as_os_errors, files_at, registry_path, replace_file
 from cdc_assets.log.connect import (
     CommittedOffsets,
     ConnectRest,
@@ -261,7 +261,7 @@ class _Document:
     @classmethod
     def of(cls, registry_url: str, key: Key, log: LogFunctions) -> _Document:
         source, connector = (quote(each, safe="") for each in key)
-        return cls(beside(registry_url, f"moments/{source}/{connector}.json"), log)
+        return cls(registry_path(registry_url, f"moments/{source}/{connector}.json"), log)
 
     def load(self) -> SourceMemory[Any]:
         """Reads the document; if missing or unreadable, nothing: moments are collected again."""

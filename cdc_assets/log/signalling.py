@@ -167,10 +167,10 @@ class Signalling:
 
     def _read(self, records: Sequence[RawRecord]) -> tuple[Notice, ...]:
         """Reads and orders notices by the connector's clock: one signal's are in one partition."""
-        told = (
+        notices = (
             (each.coordinate, notice)
             for each in records
             if each.value and (notice := self._notice_of(each)) is not None
         )
-        in_order = sorted(told, key=lambda each: (each[1].at_ms, each[0].offset))
+        in_order = sorted(notices, key=lambda each: (each[1].at_ms, each[0].offset))
         return tuple(notice for _, notice in in_order)

@@ -113,7 +113,7 @@ def oldest_unfinished(
     depth = FIRST_DEPTH
     while True:
         tails = read_tails(records, unread, depth)
-        doubtful = in_doubt(tails)
+        doubtful = doubtful_transactions(tails)
         new = {t: at for t, at in doubtful.items() if t.id not in asked}
         ended |= counts(new) if new else {}
         asked |= {t.id for t in new}
@@ -152,7 +152,7 @@ def _tail(records: TopicRecords, each: OffsetRange, depth: int) -> PartitionTail
         looked = min(looked * 2, each.length)
 
 
-def in_doubt(tails: Mapping[int, PartitionTail]) -> dict[Transaction, datetime]:
+def doubtful_transactions(tails: Mapping[int, PartitionTail]) -> dict[Transaction, datetime]:
     """Returns transactions that a partition may hold incompletely, with a late change's time."""
     changes = _changes(tails)
     if not changes:
@@ -241,7 +241,7 @@ def _passed_everywhere(transaction: Transaction, tails: Mapping[int, PartitionTa
 
 def _reaches_further(tails: Mapping[int, PartitionTail]) -> bool:
     """Returns whether transactions in doubt may begin before the tails."""
-    doubtful = {transaction.id for transaction in in_doubt(tails)}
+    doubtful = {transaction.id for transaction in doubtful_transactions(tails)}
     firsts = [tail.changes[0] for tail in tails.values() if tail.changes and not tail.whole]
     return any(
         first.transaction.id in doubtful

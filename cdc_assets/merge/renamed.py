@@ -59,7 +59,7 @@ _SCHEMES: Final = frozenset(
 """Schemes of positions that continue when a table is renamed, which Kafka's offsets do not."""
 
 _ENOUGH: Final = float("inf")
-_ANEW: Final = (
+_REBUILD: Final = (
     "renamed_table: new, and a new snapshot of the table; its rows are then in a table of that name"
 )
 
@@ -283,7 +283,7 @@ class RenamedTableError(TerminalError):
 
 def _cannot(what: str, where: str) -> RenamedTableError:
     said = f"the table is called otherwise at its source and cannot be followed: {what}"
-    return RenamedTableError(said, where=where, remedy=_ANEW)
+    return RenamedTableError(said, where=where, remedy=_REBUILD)
 
 
 def _in_another_topic(carried: Carried, scheme: Scheme) -> Carried:

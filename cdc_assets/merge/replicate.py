@@ -218,7 +218,7 @@ class Replicator:
                 case NothingNew():
                     request = _in_next_hour(request, next_hour)
                 case NeedsLongerBatch() | Conflict() as again:
-                    request = _asked_again(request, again)
+                    request = _next_request(request, again)
                 case (
                     NeedsColumns()
                     | MissesColumns()
@@ -226,12 +226,12 @@ class Replicator:
                     | NeedsSchemas()
                     | NeedsAllSchemas() as again
                 ):
-                    request = _asked_again(request, again).noting(again.case)
+                    request = _next_request(request, again).with_case(again.case)
                 case unexpected:
                     assert_never(unexpected)
 
 
-def _asked_again(request: Request, why: NeedsLongerBatch | Replan | Conflict) -> Request:
+def _next_request(request: Request, why: NeedsLongerBatch | Replan | Conflict) -> Request:
     """Returns the request for the same batch, with the facts that the outcome has shown.
 
     Raises:
@@ -241,13 +241,13 @@ def _asked_again(request: Request, why: NeedsLongerBatch | Replan | Conflict) ->
         case NeedsLongerBatch(error, may_grow):
             if not may_grow:
                 raise error
-            return request.longer()
+            return request.with_larger_limit()
         case NeedsColumns(found):
-            return request.wider(found)
+            return request.with_columns(found)
         case MissesColumns(columns):
             return request.without(columns)
         case NeedsDdl(where):
-            return request.knowing(where)
+            return request.with_statements(where)
         case NeedsSchemas():
             if request.all_schemas:
                 what = "records have another schema each time that they are asked for it"
@@ -255,11 +255,11 @@ def _asked_again(request: Request, why: NeedsLongerBatch | Replan | Conflict) ->
                 raise TerminalError(what, where=where, remedy="mend the format's `writer`")
             return request.with_all_schemas()
         case NeedsAllSchemas():
-            return request.apart()
+            return request.with_shared_topic()
         case Conflict(error):
             if request.tries == _CONFLICT_TRIES:
                 raise error
-            return request.once_more()
+            return request.next_try()
 
 
 def _after(request: Request, done: BatchResult) -> Request | None:

@@ -30,7 +30,7 @@ from cdc_assets.changes.alerting import (
 )
 from cdc_assets.effects import effect
 from cdc_assets.errors import UnreachableError
-from cdc_assets.files import as_os_errors, beside, files_at, replace_file
+from cdc_assets.files import as_os_errors, files_at, registry_path, replace_file
 from cdc_assets.operate.findings import of_problem
 from cdc_assets.operate.receivers import Receiver, RefusedError, deliver, document_of
 
@@ -75,9 +75,9 @@ class AlertBook:
         self._was_read = False
 
     @classmethod
-    def beside(cls, registry_url: str, receiver: str = "") -> AlertBook:
+    def of_registry(cls, registry_url: str, receiver: str = "") -> AlertBook:
         """Returns the book that belongs to a registry, and to a receiver by its name."""
-        return cls(beside(registry_url, f"alerts{receiver and '.'}{receiver}.json"))
+        return cls(registry_path(registry_url, f"alerts{receiver and '.'}{receiver}.json"))
 
     def load(self) -> Known:
         """Returns the alerts that this process has saved, or else those that are recorded.
@@ -190,7 +190,7 @@ def _document(known: Known) -> list[dict[str, Any]]:
             "kind": kind.value,
             "source": source,
             "begun": _iso(group.begun),
-            "told_at": _iso(group.told_at),
+            "told_at": _iso(group.reported_at),
             "over": list(group.over),
             "members": {name: _member_to_dict(each) for name, each in group.members.items()},
         }
@@ -202,7 +202,7 @@ def _member_to_dict(member: Member) -> dict[str, Any]:
     return {
         "since": _iso(member.since),
         "words": member.words,
-        "told": member.told,
+        "told": member.reported,
         "gone": _iso(member.gone),
         "after_seconds": member.after.total_seconds(),
     }

@@ -51,7 +51,8 @@ def without_rows(services: Services, known: Registry) -> tuple[TableEntry, ...]:
     seen = services.with_rows  # not looked at again: some catalogs are asked for each table
     open_ = [e for e in known if _is_guess(services, e) and e.table not in seen]
     try:
-        looked = services.lake.looked([(e.target, e.shard_value) for e in open_]) if open_ else []
+        wanted = [(e.target, e.shard_value) for e in open_]
+        looked = services.lake.find_states(wanted) if wanted else []
     except UnreachableError:
         return ()
     empty = tuple(
@@ -73,9 +74,9 @@ def named_by_records(
         guesses: those of them that are of `without_rows`.
         found: an entry for each table that the records of a topic name.
     """
-    told = [*found]
-    names = {(each.topic, each.table) for each in told}
-    topics = {(each.topic, each.table.source) for each in told}
+    named = [*found]
+    names = {(each.topic, each.table) for each in named}
+    topics = {(each.topic, each.table.source) for each in named}
     mistaken = tuple(
         each.table
         for each in guesses
@@ -86,7 +87,7 @@ def named_by_records(
     open_ = {each.table for each in guesses}
     entries: list[TableEntry] = []
     problems: list[ConfigError] = []
-    for each in told:
+    for each in named:
         owner = owners.setdefault(each.table, each.topic)
         if owner != each.topic:
             problems.append(two_topics(each.table, owner, each.topic))

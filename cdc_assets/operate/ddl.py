@@ -137,8 +137,8 @@ def follow(services: Services, entries: Iterable[TableEntry], followed: DdlProgr
     ):
         mine = tables[record.coordinate.topic]
         ddls = {e.table.source: services.formats[e.table.source].ddl(record) for e in mine}
-        is_told = any(ddls.values()) or record.value is None
-        if not is_told and Judge(_format(services, mine)).kind(record) is TopicKind.UNREADABLE:
+        is_read = any(ddls.values()) or record.value is None
+        if not is_read and Judge(_format(services, mine)).kind(record) is TopicKind.UNREADABLE:
             unreadable.append(record.coordinate)
         found += _of_tables(mine, ddls)
     for (topic, partition), (_, end) in spans.items():
@@ -158,7 +158,7 @@ def follow(services: Services, entries: Iterable[TableEntry], followed: DdlProgr
 
 
 def among_rows(
-    services: Services, entry: TableEntry, told: Iterable[Ddl]
+    services: Services, entry: TableEntry, statements: Iterable[Ddl]
 ) -> tuple[TableStatement, ...]:
     """Returns statements that came among a table's rows; its batch has followed them already."""
     return tuple(
@@ -169,7 +169,7 @@ def among_rows(
             changes,
             _plan(services, entry, changes, ()),
         )
-        for ddl in told
+        for ddl in statements
         for _, _, changes in _of_tables([entry], {entry.table.source: ddl})
     )
 
@@ -307,8 +307,8 @@ def _lacks(services: Services, entries: Iterable[TableEntry]) -> dict[TableEntry
                 found[entry] = _lines(newest_drift(services, entry, state))
         except CdcError as error:
             found[entry] = (f"not known: {error}",)
-    told = drifts(services, asked)
-    return found | {entry: _lines(told[entry.table]) for entry, _ in asked}
+    drifted = drifts(services, asked)
+    return found | {entry: _lines(drifted[entry.table]) for entry, _ in asked}
 
 
 def _lines(drift: Drift) -> tuple[str, ...]:

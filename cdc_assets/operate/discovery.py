@@ -76,8 +76,8 @@ def discover(services: Services) -> Discovery:
     judged = _kinds(services, doubtful)
     kinds = judged.kinds
     kinds |= dict.fromkeys(_with_rows(services, known, kinds), TopicKind.CHANGES)
-    told = _entries(services, judged.tables, Taken.NAMED)
-    named = named_by_records(known, guesses, told)
+    entries = _entries(services, judged.tables, Taken.NAMED)
+    named = named_by_records(known, guesses, entries)
     others = others_of(services.formats, judged, services.clock())
     mistaken = (*_named_by(known, {other.topic for other in others}), *named.mistaken)
     if others or mistaken:
@@ -296,7 +296,7 @@ def _with_rows(
     return tuple(
         entry.topic for entry in known
         if kinds.get(entry.topic, TopicKind.EMPTY) not in OF_TABLES
-        and services.lake.looked([(entry.target, entry.shard_value)])[0] is not None
+        and services.lake.find_states([(entry.target, entry.shard_value)])[0] is not None
     )  # fmt: skip
 
 

@@ -59,7 +59,7 @@ def follow_drops(
     marks: dict[TableName, Dropped | None] = {}
     for each in seen.tables:
         drift = differing.get(each.table)
-        if drift is None or drift.untold or each.lag_changes != 0:
+        if drift is None or drift.problem or each.lag_changes != 0:
             continue
         known = each.entry.dropped
         if not drift.is_gone:
@@ -130,8 +130,8 @@ def _delivered(services: Services, mark: Dropped, entry: TableEntry) -> Dropped:
 
 def _goes(services: Services, table: TableSurvey) -> bool:
     """Returns whether to drop the table; never one that holds rows of other shards, too."""
-    is_told = services.config.source(table.table.source).drops(table.table)
-    return is_told and table.entry.shard is None
+    is_wanted = services.config.source(table.table.source).drops(table.table)
+    return is_wanted and table.entry.shard is None
 
 
 def _drop(services: Services, entry: TableEntry, state: TableState) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.files import beside
+from cdc_assets.files import registry_path
 from cdc_assets.notes import NoteWords, TableNotes
 from cdc_assets.operate.failures import Failure, FailureKind, Hold
 
@@ -30,9 +30,9 @@ class FailureBook:
         self._notes = TableNotes(url, _WORDS)
 
     @classmethod
-    def beside(cls, registry_url: str) -> FailureBook:
+    def of_registry(cls, registry_url: str) -> FailureBook:
         """Returns the book that belongs to a registry."""
-        return cls(beside(registry_url, "failures"))
+        return cls(registry_path(registry_url, "failures"))
 
     def record(
         self,

@@ -87,7 +87,7 @@ class MonitoredState:
                 | AlertKind.LOST_RANGE
                 | AlertKind.QUARANTINED
                 | AlertKind.BUDGET_BURNS
-                | AlertKind.IN_DOUBT
+                | AlertKind.DOUBTED_ROWS
             ):
                 return self._judges_table(kind, source, member)
             case AlertKind.ROWS_DIFFER | AlertKind.OFFSETS_GAP:
@@ -185,7 +185,7 @@ def _of_table(each: TableStatus) -> Iterator[AlertFinding]:
     if each.silent:
         why = "; ".join(map(doubt_words, each.silent))
         words = f"{why} → {doubt_remedy(str(each.table))}"
-        yield AlertFinding(AlertKind.IN_DOUBT, source, name, words)
+        yield AlertFinding(AlertKind.DOUBTED_ROWS, source, name, words)
     if each.quarantined:
         yield AlertFinding(
             AlertKind.QUARANTINED, source, name, quarantine_words(each.table, each.quarantined)

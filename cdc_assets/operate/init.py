@@ -260,7 +260,7 @@ def asked(source: StarterSource) -> StarterSource:
         return replace(source, unasked=f"${source.variable} is not set")
     database = DatabaseConfig.model_validate({"kind": source.kind, "dsn": {"env": source.variable}})
     try:
-        return _told(source, catalog_of(database))
+        return _completed(source, catalog_of(database))
     except CdcError as error:
         where = f" [{error.where}]" if error.where else ""
         return replace(source, unasked=f"{error.what}{where}")
@@ -282,7 +282,7 @@ def without_topics(
     )
 
 
-def _told(source: StarterSource, catalog: SourceCatalog) -> StarterSource:
+def _completed(source: StarterSource, catalog: SourceCatalog) -> StarterSource:
     names = {each.qualified: each for each in _names(source.name, catalog.listed())}
     captured = [names[each] for each in source.tables if each in names]
     tables = catalog.read(captured or names.values())

@@ -29,7 +29,7 @@ def jars(*, only_path: bool) -> None:
     if only_path:
         click.echo(str(decode.JAR))
         return
-    for line in told(_needed()):
+    for line in answer_lines(_needed()):
         click.echo(line)
 
 
@@ -66,7 +66,7 @@ def packages(needed: JarRequirements) -> tuple[str, ...]:
     return (*named, *in_s3)
 
 
-def told(needed: JarRequirements) -> Iterator[str]:
+def answer_lines(needed: JarRequirements) -> Iterator[str]:
     """Yields the lines of the answer."""
     from cdc_assets.operate.assess.parts import EXTENSIONS, LEAST_SPARK
 

@@ -13,7 +13,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.effects import effect
 from cdc_assets.errors import UnreachableError
-from cdc_assets.files import as_os_errors, beside, files_at, replace_file
+from cdc_assets.files import as_os_errors, files_at, registry_path, replace_file
 from cdc_assets.log.common_cut import CommonCut, EndAt
 
 
@@ -66,24 +66,24 @@ class PendingCut:
         }
 
     @classmethod
-    def of(cls, source: str, told: Mapping[str, Any]) -> PendingCut:
+    def of(cls, source: str, document: Mapping[str, Any]) -> PendingCut:
         """Reads what `to_dict` returns."""
         at = datetime.fromisoformat
         ends, topic_ids = dict[TableName, OffsetVector](), dict[TableName, str]()
-        for each in told["tables"]:
+        for each in document["tables"]:
             table = TableName(source, each["schema"], each["table"])
             ends[table] = OffsetVector.of({int(p): at for p, at in each["ends"].items()})
             topic_ids[table] = each["topic_id"]
-        end = EndAt(told["end_offset"], at(told["end_sent_at"]))
-        cut = CommonCut(told["transaction"], end, at(told["committed_at"]), ends)
-        return cls(told["number"], told["log"], cut, topic_ids, at(told["begun_at"]))
+        end = EndAt(document["end_offset"], at(document["end_sent_at"]))
+        cut = CommonCut(document["transaction"], end, at(document["committed_at"]), ends)
+        return cls(document["number"], document["log"], cut, topic_ids, at(document["begun_at"]))
 
 
 class PendingCuts:
     """The pending cuts of all sources: a document for each source and log, next to the registry."""
 
     def __init__(self, registry_url: str) -> None:
-        self.url = beside(registry_url, "cuts")
+        self.url = registry_path(registry_url, "cuts")
         self._files, self._root = files_at(self.url)
 
     def read(self, source: str, log: str) -> PendingCut | None:
@@ -94,12 +94,12 @@ class PendingCuts:
         """
         try:
             with as_os_errors():
-                told = json.loads(self._files.cat_file(self._file(source, log)))
+                document = json.loads(self._files.cat_file(self._file(source, log)))
         except (FileNotFoundError, json.JSONDecodeError):
             return None
         except OSError as error:
             raise self._unreachable() from error
-        return PendingCut.of(source, told) if told else None
+        return PendingCut.of(source, document) if document else None
 
     def write(self, source: str, log: str, pending: PendingCut | None) -> None:
         """Stores the pending cut; None to store that there is none. Raises as `read` does."""

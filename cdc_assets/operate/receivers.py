@@ -93,7 +93,7 @@ _TITLES: Final = {
     AlertKind.LOGIN_REFUSED: "login(s) refused",
     AlertKind.QUARANTINED: "table(s) with records in quarantine",
     AlertKind.ROWS_DIFFER: "table(s) whose rows differ from the source",
-    AlertKind.IN_DOUBT: "table(s) whose rows may differ from the source",
+    AlertKind.DOUBTED_ROWS: "table(s) whose rows may differ from the source",
     AlertKind.OFFSETS_GAP: "table(s) whose offsets are not contiguous",
     AlertKind.CANNOT_LOOK: "thing(s) that cannot be looked at",
 }

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.databases.catalog import ColumnFacts, numbered, told, with_number
+from cdc_assets.databases.catalog import ColumnFacts, numbered, with_existing, with_number
 from cdc_assets.errors import CdcError
 from cdc_assets.formats.layout import Layout
 from cdc_assets.operate.discovery import find_table
@@ -53,7 +53,7 @@ class Drift:
         is_another: why the source's table is another one than that of the lake's rows; empty if
             it is not.
         by: the origin of the newest columns; empty if there is none.
-        untold: why nothing is known; empty if the database answered.
+        problem: why nothing is known; empty if the database answered.
         silent: changes of its rows without events, whose rows nothing has proven right since.
         halts: those of them that stop the table.
     """
@@ -65,14 +65,14 @@ class Drift:
     is_dropped: bool = False
     is_another: str = ""
     by: str = ""
-    untold: str = ""
+    problem: str = ""
     silent: tuple[SilentChange, ...] = ()
     halts: tuple[SilentChange, ...] = ()
 
     @property
     def is_in_sync(self) -> bool:
         """Whether nothing differs."""
-        differs = self.untold or self.is_gone or self.is_another or self.dropped or self.silent
+        differs = self.problem or self.is_gone or self.is_another or self.dropped or self.silent
         return not differs and self.plan.is_empty
 
     @property
@@ -82,8 +82,8 @@ class Drift:
 
     def lines(self) -> Iterator[str]:
         """Yields the differences, for people."""
-        if self.untold:
-            yield f"not known: {self.untold}"
+        if self.problem:
+            yield f"not known: {self.problem}"
         if self.is_gone:
             yield "the source no longer has the table" + (
                 f": it is called {self.called} now" if self.called else ""
@@ -115,11 +115,11 @@ def drifts(
         by_source.setdefault(entry.table.source, []).append((entry, state))
     for source, mine in by_source.items():
         database = services.config.source(source).database
-        told = {entry.table: _history(services, histories, entry, state) for entry, state in mine}
+        past = {entry.table: _history(services, histories, entry, state) for entry, state in mine}
         if database is None:
             for entry, state in mine:
-                found[entry.table] = _gone(told[entry.table]) or _in_doubt(
-                    services, entry, state, told[entry.table]
+                found[entry.table] = _gone(past[entry.table]) or _without_catalog(
+                    services, entry, state, past[entry.table]
                 )
             continue
         try:
@@ -128,14 +128,14 @@ def drifts(
             lost = {e: AtSource.of(s, "").identity for e, s in mine if e.at_source not in there}
             called = catalog.called(each for each in lost.values() if each) if lost else {}
         except CdcError as error:
-            found |= {entry.table: Drift(untold=str(error)) for entry, _ in mine}
+            found |= {entry.table: Drift(problem=str(error)) for entry, _ in mine}
             continue
         for entry, state in mine:
             if entry in lost:
-                found[entry.table] = _lost(lost[entry], called, told[entry.table])
+                found[entry.table] = _lost(lost[entry], called, past[entry.table])
                 continue
             table = there[entry.at_source]
-            found[entry.table] = _by_catalog(services, entry, state, table, told[entry.table])
+            found[entry.table] = _by_catalog(services, entry, state, table, past[entry.table])
     return found
 
 
@@ -247,7 +247,7 @@ def _by_catalog(
         if each.name not in {*hidden, *overrides.excluded}
     )
     given = (
-        _told(c, mine, described.names, facts, overrides.existing, is_merged=bool(entry.shard))
+        _filled(c, mine, described.names, facts, overrides.existing, is_merged=bool(entry.shard))
         for c in columns
         if isinstance(c, Column)
     )
@@ -263,7 +263,7 @@ def _by_catalog(
     return _doubted(services, drift, entry, state, history, table)
 
 
-def _in_doubt(
+def _without_catalog(
     services: Services, entry: TableEntry, state: TableState, history: StatementHistory | None
 ) -> Drift:
     """Returns what is known of a table's rows without its database."""
@@ -290,7 +290,7 @@ def _doubted(
         if history is not None:
             held = _nothing_differs  # the next batch compares types
             with_keys = table is None and Layout.of(state.properties).scheme is not Scheme.TIDB
-            silent = (*silent, *history.told_silent(held, with_keys=with_keys))
+            silent = (*silent, *history.without_events(held, with_keys=with_keys))
         truncated = state.published.carried.max_truncate if state.published else ""
         silent = remembered(said.silent, silent, services.clock(), truncated)
     else:
@@ -319,7 +319,7 @@ def _numbered(
     return found if isinstance(column, Column) else column
 
 
-def _told(
+def _filled(
     column: Column,
     table: TableSchema,
     names: Sequence[str],
@@ -331,7 +331,7 @@ def _told(
     """Adds the value that older rows have in a column, if it is new."""
     if home_of(table, column, names) or _by_number(table, column):
         return column
-    return told(column, facts.get(column.name), texts, is_merged=is_merged, implies=False)
+    return with_existing(column, facts.get(column.name), texts, is_merged=is_merged, implies=False)
 
 
 def _by_number(table: TableSchema, column: Column) -> Column | None:
@@ -361,8 +361,8 @@ def _by_records(
             left = dict.fromkeys((*stored.left_out, *overrides.excluded), "")
             given = source.laid_over(entry.table, written.described.without(left), whole=False)
             columns = tuple(
-                told(c, numbers.get(c.name), overrides.existing, is_merged=bool(entry.shard),
-                     implies=False)
+                with_existing(c, numbers.get(c.name), overrides.existing,
+                              is_merged=bool(entry.shard), implies=False)
                 for c in given.columns
                 if isinstance(c, Column)
             )  # fmt: skip
@@ -371,7 +371,7 @@ def _by_records(
             plan = plan_evolution(mine, seen, source.policy(entry.table))
             drift = _with_dropped(mine, seen, plan, BY_RECORDS)
             return _doubted(services, drift, entry, state, history, None)
-    return _in_doubt(services, entry, state, history)
+    return _without_catalog(services, entry, state, history)
 
 
 def _with_dropped(table: TableSchema, seen: TableSchema, plan: EvolutionPlan, by: str) -> Drift:
@@ -405,4 +405,4 @@ def schema_diff(config: ReplicationConfig, table: str) -> SchemaDiff:
     found = newest_drift(services, entry, state)
     head = f"{entry.table} → {entry.target}, against {found.by or 'nothing that tells columns'}:"
     lines = tuple(f"  {line}" for line in found.lines())
-    return SchemaDiff((head, *(lines or ("  in sync",))), found.stops or bool(found.untold))
+    return SchemaDiff((head, *(lines or ("  in sync",))), found.stops or bool(found.problem))

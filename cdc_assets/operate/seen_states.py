@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.errors import UnreachableError
-from cdc_assets.files import as_os_errors, beside, files_at, replace_file
+from cdc_assets.files import as_os_errors, files_at, registry_path, replace_file
 
 
 class Condition(StrEnum):
@@ -54,9 +54,9 @@ class StateBook:
         self._files, self._path = files_at(url)
 
     @classmethod
-    def beside(cls, registry_url: str) -> StateBook:
+    def of_registry(cls, registry_url: str) -> StateBook:
         """Returns the book that belongs to a registry."""
-        return cls(beside(registry_url, "states.json"))
+        return cls(registry_path(registry_url, "states.json"))
 
     def load(self) -> dict[TableName, SeenState]:
         """Returns the recorded states; none if the document is absent or invalid.

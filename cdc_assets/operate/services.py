@@ -104,16 +104,16 @@ class Services:
     @cached_property
     def failures(self) -> FailureBook:
         """The tables that fail."""
-        return FailureBook.beside(self.config.registry)
+        return FailureBook.of_registry(self.config.registry)
 
     @cached_property
     def desired(self) -> DesiredBook:
         """People's directives for tables."""
-        return DesiredBook.beside(self.config.registry)
+        return DesiredBook.of_registry(self.config.registry)
 
     @cached_property
     def states(self) -> StateBook:
         """The tables' states as last seen, and when they began."""
         from cdc_assets.operate.seen_states import StateBook
 
-        return StateBook.beside(self.config.registry)
+        return StateBook.of_registry(self.config.registry)

@@ -81,7 +81,7 @@ class TableSurvey:
         """
         dropped = self.entry.dropped
         end = (dropped.end if dropped else None) or OffsetVector()
-        if dropped and not dropped.topic_id and self.marks and _lies_beyond(end, self.marks):
+        if dropped and not dropped.topic_id and self.marks and _is_beyond(end, self.marks):
             end = OffsetVector()
         begins = self.entry.begins.at if self.entry.begins else OffsetVector()
         start = self.committed.merged_max(end).merged_max(begins)
@@ -272,7 +272,7 @@ def _bounds(services: Services, topics: Sequence[str]) -> Bounds | None:
 
 
 def _looked(services: Services, entries: Sequence[TableEntry]) -> Mapping[TableName, Looked]:
-    looked = services.lake.looked([(each.target, each.shard_value) for each in entries])
+    looked = services.lake.find_states([(each.target, each.shard_value) for each in entries])
     return {each.table: found for each, found in zip(entries, looked, strict=True)}
 
 
@@ -286,7 +286,7 @@ def _reading(
     unread = [e for e in entries if looked.get(e.table) is None and _reads_first(services, e)]
     if not unread or not looked:
         return {}
-    shadows = services.lake.looked([(first_shadow(each), "") for each in unread])
+    shadows = services.lake.find_states([(first_shadow(each), "") for each in unread])
     found = (state.reading if (state := _state(each)) else None for each in shadows)
     return {e.table: each or ShadowProgress() for e, each in zip(unread, found, strict=True)}
 
@@ -314,7 +314,7 @@ def _topic_id(looked: Looked) -> str:
     return state.published.topic_id if state and state.published else ""
 
 
-def _lies_beyond(end: OffsetVector, marks: Watermarks) -> bool:
+def _is_beyond(end: OffsetVector, marks: Watermarks) -> bool:
     """Returns whether a topic does not reach an end, which then is of one before it."""
     log_end = marks.end.as_dict()
     return any(at > log_end.get(partition, 0) for partition, at in end)

@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 
 from cdc_assets.effects import effect
 from cdc_assets.errors import UnreachableError
-from cdc_assets.files import as_os_errors, beside, files_at, replace_file
+from cdc_assets.files import as_os_errors, files_at, registry_path, replace_file
 from cdc_assets.operate.receivers import Receiver, RefusedError, deliver
 
 ATTEMPTS: Final = 2
@@ -62,9 +62,9 @@ class UnsentAlerts:
         self._last = ""
 
     @classmethod
-    def beside(cls, registry_url: str, receiver: str = "") -> UnsentAlerts:
+    def of_registry(cls, registry_url: str, receiver: str = "") -> UnsentAlerts:
         """Returns the alerts that belong to a registry, and to a receiver by its name."""
-        return cls(beside(registry_url, f"unsent{receiver and '.'}{receiver}"))
+        return cls(registry_path(registry_url, f"unsent{receiver and '.'}{receiver}"))
 
     def keep(self, name: str, document: Mapping[str, Any], now: datetime) -> None:
         """Keeps an alert, before it has the receiver's form.

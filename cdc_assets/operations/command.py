@@ -14,7 +14,7 @@ import click
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.services import Services
 from cdc_assets.operations.operation import Operation, Progress, Report, Tables
-from cdc_assets.operations.options import given, parameters
+from cdc_assets.operations.options import constant_values, parameters
 from cdc_assets.operations.running import Runner, Say
 from cdc_assets.operations.session import Host
 
@@ -56,7 +56,7 @@ def command_of(
     """
 
     def body(*, as_json: bool, **values: object) -> None:
-        options = operation.options(**values, **given(operation.options))
+        options = operation.options(**values, **constant_values(operation.options))
         operation.check_command(options)
         apart = as_json or operation.is_progress_apart
 

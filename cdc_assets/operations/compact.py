@@ -18,7 +18,7 @@ from pydantic import Field
 from cdc_assets.errors import ConflictError, TerminalError
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.services import Services
-from cdc_assets.operations.maintain import by_target, done_dict, upkeep_in, words
+from cdc_assets.operations.maintain import by_target, step_dict, upkeep_in, words
 from cdc_assets.operations.operation import (
     Job,
     Observation,
@@ -167,7 +167,7 @@ class Compact(Operation[CompactOptions, CompactPlan]):
         document = {
             **plan.to_dict(),
             "after": [_figures(each) for each in after],
-            "steps": [done_dict(each) for each in done],
+            "steps": [step_dict(each) for each in done],
         }
         observed = Observation(session.entry, text, {"files": files[1], "files_before": files[0]})
         return Report(

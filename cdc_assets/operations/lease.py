@@ -36,7 +36,7 @@ class Lease:
     services: Services
     table: TableName
     run_id: str
-    asked: bool = False
+    is_requested: bool = False
 
     def ask(self) -> None:
         """Requests `YIELDED` from now on.
@@ -47,7 +47,7 @@ class Lease:
         now = self.services.clock()
         wanted = DirectiveNote(now, self.run_id, until=now + YIELDED)
         self.services.desired.put(self.table, desired.Directive.YIELDS, wanted)
-        self.asked = True
+        self.is_requested = True
 
     def clear(self) -> None:
         """Lets mergers continue, unless somebody else has asked since.
@@ -55,11 +55,11 @@ class Lease:
         Raises:
             UnreachableError: if the directive cannot be withdrawn.
         """
-        if self.asked:
+        if self.is_requested:
             wanted = self.services.desired.of(self.table).yields
             if wanted is not None and wanted.by == self.run_id:
                 self.services.desired.remove(self.table, desired.Directive.YIELDS)
-            self.asked = False
+            self.is_requested = False
 
     def require_free(self) -> None:
         """Requires that no rebuild of the table is under way, which would replace all of the table.
@@ -73,7 +73,7 @@ class Lease:
         rebuilds.require_none(self.services, self.table, "run the same command again")
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def hold(self) -> Iterator[None]:
         """Requests the lease, and renews the request until the block ends.
 
         Raises:

@@ -58,7 +58,7 @@ class MaintenancePlan:
 
     def lines(self) -> Sequence[str]:
         """Returns the needs for people."""
-        return [needed(each) for each in self.needs]
+        return [needs_text(each) for each in self.needs]
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the needs for ``--json``."""
@@ -117,7 +117,7 @@ class Maintain(Operation[MaintainOptions, MaintenancePlan]):
             yield Progress(words(each), is_warning=bool(each.left))
         if not done:
             yield Progress(f"{session.entry.target}: nothing to do")
-        yield Report({"steps": [done_dict(each) for each in done]},
+        yield Report({"steps": [step_dict(each) for each in done]},
                      metadata=metadata(done, plan.upkeep.needs()))  # fmt: skip
 
 
@@ -158,7 +158,7 @@ def words(done: UpkeepStep) -> str:
     return f"{done.name}: {done.task} in {done.seconds:.1f} s{': ' if counts else ''}{counts}"
 
 
-def needed(needs: Needs) -> str:
+def needs_text(needs: Needs) -> str:
     """Describes a table's needs for people."""
     figures = needs.figures
     what = ", ".join(needs.tasks) or "nothing to do"
@@ -191,7 +191,7 @@ def needs_dict(needs: Needs) -> dict[str, Any]:
     }
 
 
-def done_dict(done: UpkeepStep) -> dict[str, Any]:
+def step_dict(done: UpkeepStep) -> dict[str, Any]:
     """Returns a finished step for ``--json``."""
     left = {"left_out": done.left} if done.left else {}
     return {"lake_table": str(done.name), "task": done.task.value, "seconds": done.seconds,

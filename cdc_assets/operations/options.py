@@ -161,7 +161,7 @@ def parameters(options: type[Options]) -> Iterator[click.Parameter]:
             yield _option(name, field, cli)
 
 
-def given(options: type[Options]) -> dict[str, object]:
+def constant_values(options: type[Options]) -> dict[str, object]:
     """Returns the values that a command always gives."""
     forms = {name: cli_of(field) for name, field in options.model_fields.items()}
     return {name: form.always for name, form in forms.items() if form.always is not None}

@@ -211,7 +211,7 @@ class ReplayQuarantine(Operation[QuarantineReplayOptions, ReplayPlan]):
     ) -> Iterator[Progress | Report]:
         """Merges the records, and stores the new reasons of those that are rejected again."""
         entry = session.entry
-        with session.lease.kept():
+        with session.lease.hold():
             done = session.replicator.replay_quarantined(
                 entry,
                 plan.chosen,
@@ -253,7 +253,7 @@ def entries_in_quarantine(services: Services, scope: QuarantineScope) -> tuple[T
     lake, entries = QuarantineLake(services.config), entries_in(services, scope)
     sources = sorted({entry.table.source for entry in entries})
     there = {source: lake.tables_in_quarantine(source) for source in sources}
-    looked = lake.looked([(entry.target, entry.shard_value) for entry in entries])
+    looked = lake.find_states([(entry.target, entry.shard_value) for entry in entries])
     return tuple(
         entry
         for entry, found in zip(entries, looked, strict=True)

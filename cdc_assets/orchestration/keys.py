@@ -116,12 +116,12 @@ def default_key(table: TableName) -> dg.AssetKey:
 
 def maintenance_key(config: ReplicationConfig, target: LakeName) -> dg.AssetKey:
     """Returns the asset key of a lake table's upkeep."""
-    return _beside(config, MAINTENANCE, _in_ascii(target.namespace), _in_ascii(target.name))
+    return _named_key(config, MAINTENANCE, _in_ascii(target.namespace), _in_ascii(target.name))
 
 
 def consistent_key(config: ReplicationConfig, source: str) -> dg.AssetKey:
     """Returns the key of the asset that stands for the cuts of a source."""
-    return _beside(config, CONSISTENT, stored_parts(TableName(source, "", ""))[0])
+    return _named_key(config, CONSISTENT, stored_parts(TableName(source, "", ""))[0])
 
 
 def maintenance_op(config: ReplicationConfig, target: LakeName) -> str:
@@ -136,10 +136,10 @@ def _in_ascii(part: str) -> str:
 
 def topic_key(config: ReplicationConfig, topic: str) -> dg.AssetKey:
     """Returns the key of a topic's external asset."""
-    return _beside(config, "kafka", topic)
+    return _named_key(config, "kafka", topic)
 
 
-def _beside(config: ReplicationConfig, first: str, *parts: str) -> dg.AssetKey:
+def _named_key(config: ReplicationConfig, first: str, *parts: str) -> dg.AssetKey:
     """Returns a key that is no table's, with the replication's name, as names may occur in both."""
     return dg.AssetKey([first, *([config.name] if config.name else []), *parts])
 
@@ -148,7 +148,7 @@ def database_key(config: ReplicationConfig, table: TableName) -> dg.AssetKey:
     """Returns the key of the external asset of a table in its source database."""
     database = config.sources[table.source].database
     kind = database.kind if database else "database"
-    return _beside(config, kind, *stored_parts(table))
+    return _named_key(config, kind, *stored_parts(table))
 
 
 def op_name(config: ReplicationConfig, table: TableName) -> str:

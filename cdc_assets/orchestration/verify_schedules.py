@@ -69,7 +69,7 @@ def _schedule(
         if any(_compares(config, run, source) for run in unfinished):
             return dg.SkipReason("the last run is not over yet")
         last = last_compared(instance, {each: checks[each] for each in chosen}, said.every)
-        doubted = in_doubt(Services(config), chosen)
+        doubted = doubted_tables(Services(config), chosen)
         due = whose_turn(chosen, last, now, cron, said.every, doubted) if cron else ()
         if not due:
             return dg.SkipReason(f"{len(chosen)} tables, none of which has its turn now")
@@ -157,14 +157,14 @@ def whose_turn(
     return tuple(due[: math.ceil(len(entries) / ticks)])
 
 
-def in_doubt(services: Services, entries: Sequence[TableEntry]) -> dict[TableEntry, datetime]:
+def doubted_tables(services: Services, entries: Sequence[TableEntry]) -> dict[TableEntry, datetime]:
     """Returns the tables in doubt, with since when; none if a part does not answer.
 
     A table whose changes continue without events, and which people have accepted so, has its turn
     as any other.
     """
     try:
-        looked = services.lake.looked([(each.target, each.shard_value) for each in entries])
+        looked = services.lake.find_states([(each.target, each.shard_value) for each in entries])
         pairs = zip(entries, looked, strict=True)
         states = [(e, s) for e, s in pairs if s is not None and not isinstance(s, CdcError)]
         found = drifts(services, states)

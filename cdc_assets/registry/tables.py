@@ -60,10 +60,10 @@ class Registry:
         if (first := self.hours_from) is not None:
             new = tuple(replace(each, hours_from=first) for each in new)
         confirmed = {entry.table for entry in new if entry.is_confirmed}
-        told = {each.table: each for each in new if each.taken is Taken.NAMED}
+        named = {each.table: each for each in new if each.taken is Taken.NAMED}
         known = (
             replace(
-                _told(entry, told.get(entry.table)),
+                _confirmed(entry, named.get(entry.table)),
                 is_confirmed=entry.is_confirmed or entry.table in confirmed,
             )
             for entry in self.entries
@@ -155,7 +155,7 @@ class Registry:
         return len(self.entries)
 
 
-def _told(entry: TableEntry, by_records: TableEntry | None) -> TableEntry:
+def _confirmed(entry: TableEntry, by_records: TableEntry | None) -> TableEntry:
     """Returns the entry under the name that records give its table, if they give one."""
     if by_records is None:
         return entry

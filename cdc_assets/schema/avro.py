@@ -158,8 +158,8 @@ class _Connect:
         if "doc" not in found and isinstance(doc, str):
             found["doc"] = doc
         default = _default(field.props.get("default"), found)
-        told = {} if default is None else {"default": default}
-        return {**found, **told, "field": field.name}
+        declared = {} if default is None else {"default": default}
+        return {**found, **declared, "field": field.name}
 
 
 def _default(value: object, schema: ConnectSchema) -> object:

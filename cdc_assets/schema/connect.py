@@ -187,9 +187,9 @@ def _scalar(schema: ConnectSchema) -> StoredAs | UnmappedColumn:
     match name:
         case _ if name == _DECIMAL:
             parameters = cast("Mapping[str, str]", schema.get("parameters") or {})
-            told = parameters.get(_PRECISION)
+            precision = parameters.get(_PRECISION)
             scale = int(parameters.get("scale", 0))
-            return stand_ins.decimal(None if told is None else int(told), scale)
+            return stand_ins.decimal(None if precision is None else int(precision), scale)
         case _ if name == _BITS:
             return _bits(schema)
         case _ if literal in _LITERAL:  # also names that add nothing to the literal type
@@ -205,10 +205,10 @@ def _number(schema: ConnectSchema) -> StoredAs | None:
     parameters = cast("Mapping[str, str]", schema.get("parameters") or {})
     if parameters.get(f"{_SOURCE_TYPE}.type", "").upper() not in _DECIMAL_TYPES:
         return None
-    told = [parameters.get(f"{_SOURCE_TYPE}.{name}", "") for name in ("length", "scale")]
-    if not all(map(_SMALL_INTEGER.fullmatch, told)):
+    sizes = [parameters.get(f"{_SOURCE_TYPE}.{name}", "") for name in ("length", "scale")]
+    if not all(map(_SMALL_INTEGER.fullmatch, sizes)):
         return stand_ins.AS_TEXT
-    exact = stand_ins.decimal(*map(int, told))
+    exact = stand_ins.decimal(*map(int, sizes))
     is_decimal = isinstance(exact.type, Decimal)
     return StoredAs(exact.type, Wire.DECIMAL_TEXT) if is_decimal else stand_ins.AS_TEXT
 

@@ -54,10 +54,10 @@ class Described:
     def without(self, reasons: Mapping[str, str]) -> Described:
         """Removes columns whose changes the source does not publish, with a warning for each."""
         gone = {name: why for name, why in reasons.items() if name in self.names}
-        told = tuple(f"column {name} is left out: {why}" for name, why in gone.items())
+        added = tuple(f"column {name} is left out: {why}" for name, why in gone.items())
         columns = tuple(each for each in self.columns if each.name not in gone)
         left_out = (*self.left_out, *(name for name in reasons if name not in self.left_out))
-        warnings = (*self.warnings, *told)
+        warnings = (*self.warnings, *added)
         return replace(self, columns=columns, left_out=left_out, warnings=warnings)
 
     @property

@@ -76,18 +76,18 @@ class _Planning:
         if any(column.name in each.identity.formerly for each in others):
             return _once_others(column)
         formerly = tuple(n for n in (was.sent_as, *was.identity.formerly) if n != column.name)
-        told = replace(was.identity, name=column.name, formerly=formerly)
+        identity = replace(was.identity, name=column.name, formerly=formerly)
         if self.policy.rename is Reaction.IGNORE:
-            return RenamedColumn(_sent_as(was, told), was.name)
+            return RenamedColumn(_sent_as(was, identity), was.name)
         wanted = self.policy.names.get(column.name, column.name)
         if self._is_of_shards(wanted):
             return _called_as_shards(column)
         name = free_name(wanted, _taken(self._others(was)))
         if name == was.name:
-            return RenamedColumn(_sent_as(was, told), was.name)
+            return RenamedColumn(_sent_as(was, identity), was.name)
         turn = 1 + max(each.identity.turn for each in self.lake.columns)
-        told = replace(told, was=(was.name, *was.identity.was), turn=turn)
-        return RenamedColumn(_sent_as(replace(was, name=name), told), was.name)
+        identity = replace(identity, was=(was.name, *was.identity.was), turn=turn)
+        return RenamedColumn(_sent_as(replace(was, name=name), identity), was.name)
 
     @property
     def _lacked(self) -> Iterable[Column]:

@@ -15,7 +15,7 @@ from typing import Final
 
 from cdc_assets.schema.types import Column, ColumnType, Decimal, Existing, Primitive, Wire
 
-UNTOLD: Final = Existing(None)
+UNKNOWN_VALUE: Final = Existing(None)
 EMPTY: Final = Existing(None, is_empty=True)
 """Of a default that only a record's schema has: it may be a placeholder, and of later than the
 column."""
@@ -50,20 +50,20 @@ def of_text(text: str, column: Column) -> Existing:
         column: as the lake is to have it.
     """
     if column.detail is not None and column.detail.mask:
-        return UNTOLD
+        return UNKNOWN_VALUE
     return Existing(_of_text(text, column))
 
 
 def implied(column: Column) -> Existing:
     """Returns the value of a MySQL or MariaDB column, NOT NULL without default; not of enums."""
     if column.detail is not None and column.detail.mask:
-        return UNTOLD
+        return UNKNOWN_VALUE
     if column.type is Primitive.STRING and column.wire in {Wire.STRING, Wire.TEXT_LATIN1}:
         return Existing("")
     is_number = isinstance(column.type, Decimal) or column.type in {
         Primitive.INT, Primitive.LONG, Primitive.FLOAT, Primitive.DOUBLE,
     }  # fmt: skip
-    return Existing("0") if is_number else UNTOLD
+    return Existing("0") if is_number else UNKNOWN_VALUE
 
 
 def promoted(existing: Existing | None, was: ColumnType, now: ColumnType) -> Existing | None:

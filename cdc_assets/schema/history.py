@@ -141,7 +141,7 @@ class StatementHistory:
         return {**self.former, **self.numbers}
 
     @property
-    def told(self) -> StatementHistory:
+    def without_offsets(self) -> StatementHistory:
         """The history without the examined offsets."""
         return replace(self, next={}, ends={}, silent=(), retyped=())
 
@@ -174,22 +174,24 @@ class StatementHistory:
             return self
         return replace(self, seen=(*(self.seen or ()), ddl.identity)[-_SEEN:])
 
-    def found_in(self, topic: str, told: Sequence[Ddl]) -> StatementHistory:
+    def found_in(self, topic: str, statements: Sequence[Ddl]) -> StatementHistory:
         """Returns the history for another topic of statements, or for a topic that was cut back.
 
         The history has examined all statements up to the newest one that it has seen.
 
         Args:
             topic: the topic's identity.
-            told: the topic's statements, from the topic's beginning on, in order.
+            statements: the topic's statements, from the topic's beginning on, in order.
         """
-        known = next((each.coordinate for each in reversed(told) if self.has_seen(each)), None)
+        known = next(
+            (each.coordinate for each in reversed(statements) if self.has_seen(each)), None
+        )
         next_ = {known.partition: known.offset + 1} if known is not None else {}
         found = replace(self, topic=topic, next=next_, ends={})
         if known is not None or topic != self.topic or self.seen == ():
             return found
         # Reading resumes at the topic's present end, once the table is known to be right.
-        upto = {each.coordinate.partition: each.coordinate.offset + 1 for each in told}
+        upto = {each.coordinate.partition: each.coordinate.offset + 1 for each in statements}
         why = "its topic of statements was cut back, and none of those known before is left"
         at = f"{topic}:cut:{sorted(self.next.items())}"
         broken = Break(at, why, page="statements-cut-back")
@@ -267,11 +269,11 @@ class StatementHistory:
             was = each.identity
             number = was.number or known.get(each.sent_as, 0)
             names = (n for n in by_number.get(number, ()) if n not in {*there, *was.formerly})
-            told = replace(was, number=number, formerly=(*was.formerly, *names))
-            columns.append(each if told == was else replace(each, identity=told))
+            identity = replace(was, number=number, formerly=(*was.formerly, *names))
+            columns.append(each if identity == was else replace(each, identity=identity))
         return replace(table, columns=tuple(columns))
 
-    def told_silent(
+    def without_events(
         self, holds: Callable[[Retyped], bool], *, with_keys: bool
     ) -> tuple[SilentChange, ...]:
         """Returns changes of the table's rows without events, as derived from statements.
@@ -308,12 +310,12 @@ class StatementHistory:
         was, became = (Relation(**each) if each else None for each in names)
         given = {int(number): Given(**each) for number, each in said.pop("given", {}).items()}
         cascades = said.pop("cascades", None)
-        told = None if cascades is None else tuple(cascades)
+        foreign_keys = None if cascades is None else tuple(cascades)
         ends = {int(p): (at, which) for p, (at, which) in said.pop("ends", {}).items()}
         seen = said.pop("seen", None)
         said |= {"ends": ends, "seen": None if seen is None else tuple(seen)}
         said |= {"next": offsets, "was": was, "became": became, "broken": broken, "given": given}
-        return cls(**said, cascades=told)
+        return cls(**said, cascades=foreign_keys)
 
     def with_columns(
         self,
@@ -383,8 +385,8 @@ def _after(
         case TableChangeKind.THINNED:
             why = f"{change.describe()} ({ddl.coordinate})"
             at = history.place_of(ddl)
-            told = SilentChange(SilentKind.PARTITIONS, why, id=at)
-            return replace(history, silent=(*history.silent, told))
+            thinned = SilentChange(SilentKind.PARTITIONS, why, id=at)
+            return replace(history, silent=(*history.silent, thinned))
         case TableChangeKind.TRUNCATED:  # an event of the table's own topic reports it
             return history
         case TableChangeKind.UNREAD:

@@ -10,7 +10,7 @@ from typing import Final
 
 from cdc_assets.errors import ConfigError
 from cdc_assets.schema.described import Described
-from cdc_assets.schema.existing import UNTOLD
+from cdc_assets.schema.existing import UNKNOWN_VALUE
 from cdc_assets.schema.modes import ConnectorModes, LossyEncoding, TypeEncoding, encoding_of
 from cdc_assets.schema.parse import TypeSpec, type_text
 from cdc_assets.schema.stand_ins import UNBOUNDED
@@ -175,15 +175,15 @@ def as_digest(column: Column, salt: str = "") -> Column:
     detail = replace(column.detail or WireDetail(), mask=True, salt=salt)
     comment = "SHA-256 of the value"
     digest = replace(column, type=Primitive.STRING, comment=comment, detail=detail)
-    return replace(digest, existing=_untold(column))
+    return replace(digest, existing=_without_value(column))
 
 
 def _masked(column: Column | UnmappedColumn) -> Column | UnmappedColumn:
     if column.wire is None:
         return column
     if isinstance(column, UnmappedColumn):
-        told = (column.required, column.unchanged_marker)
-        column = Column(column.name, Primitive.STRING, column.wire, *told)
+        flags = (column.required, column.unchanged_marker)
+        column = Column(column.name, Primitive.STRING, column.wire, *flags)
     return as_digest(column)
 
 
@@ -204,14 +204,14 @@ def _typed(
         element_wire,
         column.comment,
         detail=_detail(column, spec) if isinstance(column, Column) else None,
-        existing=_untold(column) if isinstance(column, Column) else None,
+        existing=_without_value(column) if isinstance(column, Column) else None,
     )
 
 
-def _untold(column: Column) -> Existing | None:
+def _without_value(column: Column) -> Existing | None:
     """Returns the value of older rows in a column that is stored otherwise: it is not known."""
     is_empty = column.existing is None or column.existing.is_empty
-    return column.existing if is_empty else UNTOLD
+    return column.existing if is_empty else UNKNOWN_VALUE
 
 
 def _detail(column: Column, spec: TypeSpec) -> WireDetail | None:

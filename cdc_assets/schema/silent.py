@@ -198,8 +198,8 @@ def remembered(
 
 
 def _same(change: SilentChange, among: Sequence[SilentChange]) -> bool:
-    told = (change.kind, change.why, change.is_standing)
-    return told in {(each.kind, each.why, each.is_standing) for each in among}
+    facts = (change.kind, change.why, change.is_standing)
+    return facts in {(each.kind, each.why, each.is_standing) for each in among}
 
 
 def _over(change: SilentChange, at: datetime) -> SilentChange:

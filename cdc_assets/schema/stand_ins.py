@@ -82,9 +82,9 @@ def decimal(precision: int | None, scale: int) -> StoredAs:
         precision: None if unknown; values of more than 38 digits are then refused.
         scale: digits after the point.
     """
-    told = MAX_DECIMAL_DIGITS if precision is None else max(precision, scale)
-    if 0 < told <= MAX_DECIMAL_DIGITS and 0 <= scale <= told:
-        return StoredAs(Decimal(told, scale), Wire.DECIMAL_BYTES)
+    digits = MAX_DECIMAL_DIGITS if precision is None else max(precision, scale)
+    if 0 < digits <= MAX_DECIMAL_DIGITS and 0 <= scale <= digits:
+        return StoredAs(Decimal(digits, scale), Wire.DECIMAL_BYTES)
     return StoredAs(
         Primitive.STRING,
         Wire.DECIMAL_BYTES,

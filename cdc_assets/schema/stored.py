@@ -86,8 +86,8 @@ def _detail_document(detail: WireDetail, wire: Wire) -> dict[str, object]:
         "least": detail.least,
         "number": detail.number,
     }
-    told = {name: value for name, value in given.items() if value}
-    return told if detail.scale is None else {**told, "scale": detail.scale}
+    document = {name: value for name, value in given.items() if value}
+    return document if detail.scale is None else {**document, "scale": detail.scale}
 
 
 def _column(document: dict[str, Any]) -> Column:

@@ -266,10 +266,10 @@ def test_lower_and_newer_is_a_witness() -> None:
 @pytest.mark.parametrize(
     "record",
     [
-        pytest.param(NEW._replace(told_ms=2_000), id="sent again"),
+        pytest.param(NEW._replace(source_ms=2_000), id="sent again"),
         pytest.param(NEW._replace(commit=(900,)), id="the same commit"),
         pytest.param(NEW._replace(may_witness=False), id="in flight"),
-        pytest.param(NEW._replace(told_ms=None), id="without a time"),
+        pytest.param(NEW._replace(source_ms=None), id="without a time"),
         pytest.param(NEW._replace(commit=None), id="without a position"),
     ],
 )
@@ -285,21 +285,21 @@ def test_what_floats_is_one_below_a_change_of_its_own_key_or_a_truncate() -> Non
     assert alarm(FLOATING) is None, "open for long"
     overtaken = FLOATING._replace(is_overtaken=True)
     assert alarm(overtaken) == alarm(NEW)
-    assert alarm(overtaken._replace(told_ms=2_000)) is None, "sent again"
+    assert alarm(overtaken._replace(source_ms=2_000)) is None, "sent again"
     assert alarm(overtaken._replace(commit=(900,))) is not None, "lifted as high"
     truncate = NumberingPlace(2, (905,), 2_500, may_witness=False, is_truncate=True)
     assert alarm(truncate, FLOATING._replace(offset=3)) is not None, "in the same batch"
     seen = MergedState(highest_of_all=(50,), newest_of_all_ms=2_000, truncated=(50,))
-    assert witness(0, [FLOATING._replace(told_ms=62_001)], seen) is not None
-    assert witness(0, [FLOATING._replace(told_ms=62_000)], seen) is None, "clocks"
-    assert witness(0, [FLOATING._replace(told_ms=62_001)], replace(seen, truncated=None)) is None
+    assert witness(0, [FLOATING._replace(source_ms=62_001)], seen) is not None
+    assert witness(0, [FLOATING._replace(source_ms=62_000)], seen) is None, "clocks"
+    assert witness(0, [FLOATING._replace(source_ms=62_001)], replace(seen, truncated=None)) is None
 
 
 @pytest.mark.unit
 def test_between_partitions_a_clock_may_have_been_set_back() -> None:
     seen = MergedState({1: (900,)}, {1: 2_000}, (900,), 2_000, keys_stay=False)
-    assert witness(0, [NEW._replace(told_ms=62_000)], seen) is None
-    assert witness(0, [NEW._replace(told_ms=62_001)], seen) is not None
+    assert witness(0, [NEW._replace(source_ms=62_000)], seen) is None
+    assert witness(0, [NEW._replace(source_ms=62_001)], seen) is not None
 
 
 @pytest.mark.unit

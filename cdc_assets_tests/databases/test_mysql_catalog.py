@@ -266,20 +266,20 @@ def test_an_unreachable_database_is_named_without_its_password():
 FACTS = {
     "five": ("int DEFAULT 5", ColumnFacts(existing="5")),
     "quoted": ("varchar(9) DEFAULT 'it''s'", ColumnFacts(existing="it's")),
-    "backslash": (r"varchar(9) DEFAULT 'a\\b'", ColumnFacts(is_untold=True)),
+    "backslash": (r"varchar(9) DEFAULT 'a\\b'", ColumnFacts(is_unknown=True)),
     "word": ("varchar(9) DEFAULT 'NULL'", ColumnFacts(existing="NULL")),
     "nothing": ("varchar(9) DEFAULT NULL", ColumnFacts()),
-    "computed": ("varchar(36) DEFAULT (uuid())", ColumnFacts(is_untold=True)),
-    "stamped": ("timestamp(3) DEFAULT current_timestamp(3)", ColumnFacts(is_untold=True)),
-    "generated": ("int AS (1) STORED", ColumnFacts(is_untold=True)),
+    "computed": ("varchar(36) DEFAULT (uuid())", ColumnFacts(is_unknown=True)),
+    "stamped": ("timestamp(3) DEFAULT current_timestamp(3)", ColumnFacts(is_unknown=True)),
+    "generated": ("int AS (1) STORED", ColumnFacts(is_unknown=True)),
     "small": ("float DEFAULT 0.25", ColumnFacts(existing="0.25")),
-    "exact": ("float DEFAULT 1.2345678", ColumnFacts(is_untold=True)),
+    "exact": ("float DEFAULT 1.2345678", ColumnFacts(is_unknown=True)),
     "huge": ("double DEFAULT -1e300", ColumnFacts(existing="-1e300")),
     "number": ("int NOT NULL", ColumnFacts(is_implied=True)),
     "text": ("text NOT NULL", ColumnFacts(is_implied=True)),
-    "label": ("enum('b','a') NOT NULL", ColumnFacts(is_untold=True)),
+    "label": ("enum('b','a') NOT NULL", ColumnFacts(is_unknown=True)),
     "digits": ("decimal(12,2) NOT NULL", ColumnFacts(is_implied=True)),
-    "long_digits": ("decimal(45,2) NOT NULL", ColumnFacts(is_untold=True)),
+    "long_digits": ("decimal(45,2) NOT NULL", ColumnFacts(is_unknown=True)),
 }
 
 
@@ -292,7 +292,7 @@ def test_what_older_rows_have_is_told_where_it_is_certain(mariadb_dsn, server, d
     table = table_of(mariadb_dsn, database, "grown")
     found = {name: table.facts[name] for name in FACTS}
     assert found == {name: facts for name, (_, facts) in FACTS.items()}
-    known = [name for name, facts in found.items() if not facts.is_untold]
+    known = [name for name, facts in found.items() if not facts.is_unknown]
     server.execute(f"SELECT {', '.join(known)} FROM grown")
     row = dict(zip(known, server.fetchone(), strict=True))
     exact = table.described(MODES).exact()

@@ -20,7 +20,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.databases.mysql.catalog import read_tables
 from cdc_assets.databases.mysql.rows import MysqlRows
 from cdc_assets.databases.rows import Access
-from cdc_assets.databases.statements import DIGEST, KEY, TOLD, Range
+from cdc_assets.databases.statements import DIGEST, KEY, LAKE_TEXT, Range
 from cdc_assets.errors import TerminalError
 from cdc_assets.operations.resnapshot.reading import read, require_sound
 from cdc_assets.schema.comparing import Key
@@ -100,7 +100,9 @@ def test_each_row_is_read_once_whatever_its_key(
     source.close()
     assert sorted(keys) == sorted((text, str(n)) for text in HOSTILE for n in NUMBERS)
     assert all(len(wave) == size * parts for wave in found[:-1])
-    assert {row[f"{TOLD}2"] for wave in found for row in wave} == {" ".join(key) for key in keys}
+    assert {row[f"{LAKE_TEXT}2"] for wave in found for row in wave} == {
+        " ".join(key) for key in keys
+    }
 
 
 @pytest.mark.parametrize("table", [TABLE, "zeros", "words", "pairs", "folded"])
@@ -109,13 +111,13 @@ def test_spark_is_told_what_our_own_connection_is(dsn: str, spark: Session, tabl
     expected = dict(source.digests([Range(None, None)]))
     found = [row for wave in waves(source, spark, 100, 2) for row in wave]
     keys = keys_of(source, found)
-    told = source.found(keys).told
+    lake_texts = source.found(keys).lake_texts
     source.close()
     assert len(keys) == len(expected)
     assert {key: row[DIGEST] for key, row in zip(keys, found, strict=True)} == expected
     columns = range(len(source.comparison.columns))
     for key, row in zip(keys, found, strict=True):
-        assert tuple(row[f"{TOLD}{n}"] for n in columns) == told[key]
+        assert tuple(row[f"{LAKE_TEXT}{n}"] for n in columns) == lake_texts[key]
 
 
 def test_an_empty_table_is_one_wave_without_rows(dsn: str, spark: Session) -> None:

@@ -69,7 +69,7 @@ def test_doubles_are_written_by_their_bits(dsn: str, cursor: pymysql.cursors.Cur
         for key in keys:
             value = values[int(key[0])]
             assert found.rows[key][1] == struct.pack(">d", value).hex(), value
-            assert float(found.told[key][1] or "") == value
+            assert float(found.lake_texts[key][1] or "") == value
     rows.close()
 
 

@@ -459,5 +459,5 @@ def test_what_older_rows_have_is_told_exactly_or_not(postgres_dsn, schema):
 
 
 def told(column: Column, facts: ColumnFacts) -> str | None:
-    assert facts.is_untold or facts.existing is not None
+    assert facts.is_unknown or facts.existing is not None
     return None if facts.existing is None else of_text(facts.existing, column).text

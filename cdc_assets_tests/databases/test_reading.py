@@ -11,7 +11,7 @@ from psycopg.conninfo import make_conninfo
 
 from cdc_assets.databases.postgres.rows import PostgresRows
 from cdc_assets.databases.rows import Access, TableReading
-from cdc_assets.databases.statements import DIGEST, KEY, TOLD, Range
+from cdc_assets.databases.statements import DIGEST, KEY, LAKE_TEXT, Range
 from cdc_assets.schema.comparing import Key
 from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
 
@@ -105,7 +105,7 @@ def test_all_parts_show_one_moment(dsn: str) -> None:
     source.close()
     assert len(before) == 30
     assert len(after) == len(HOSTILE) * 10
-    assert "late" not in {row[f"{TOLD}2"] for row in after}
+    assert "late" not in {row[f"{LAKE_TEXT}2"] for row in after}
     assert len({row[DIGEST] for row in after}) == len(after)
 
 
@@ -163,7 +163,7 @@ def test_an_index_finds_rows_by_texts_and_one_reading_those_of_many_ranges(
         mine = {("Key 7",), ("Key 9",)}
         found = rows.found(asked)
         assert found.rows == {key: (*key, key[0][-1]) for key in mine}
-        assert found.told.keys() == mine
+        assert found.lake_texts.keys() == mine
         with psycopg.connect(dsn) as connection:
             statement, given = rows.statements.found(asked)
             plan = str(connection.execute(f"EXPLAIN {statement}".encode(), given).fetchall())

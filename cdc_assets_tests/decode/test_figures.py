@@ -172,5 +172,5 @@ def test_a_frame_that_is_read_twice_is_counted_once(spark: Session) -> None:
     parts = *place, F.lit(True), F.lit(False), F.lit(None).cast("bigint")
     counted = observed.attach(frame, "fold", {}, *parts)
     for _ in range(2):
-        (row,) = observed.told(read_through(counted))
+        (row,) = observed.figures(read_through(counted))
         assert row["keys"] == 1_000

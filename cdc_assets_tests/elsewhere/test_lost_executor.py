@@ -53,7 +53,7 @@ def test_what_is_read_again_counts_once(cluster: tuple[Cluster, Path]) -> None:
         until(lambda: results() >= before + TASKS, "all is read", within_seconds=60)
         victim = next(each for each in made.executors() if "java" in each.name())
         victim.kill()
-        (row,) = observed.told(query.result(120))
+        (row,) = observed.figures(query.result(120))
     assert results() > before + TASKS // 2, "nothing was read again"
     assert row["keys"] == READ
     session.stop()

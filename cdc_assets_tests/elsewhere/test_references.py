@@ -232,7 +232,7 @@ def test_main_goes_back_and_keeps_what_it_was_at_with_one_commit(table: OneTable
     }  # fmt: skip
     assert table.past.was_rewound("before_rewind_1", past.head, before)
     assert [each.published.attempt for each in table.past.line] == ["before"]
-    assert [each.published.attempt for each in table.past.beside["before_rewind_1"]] == ["mine"]
+    assert [each.published.attempt for each in table.past.rewound["before_rewind_1"]] == ["mine"]
     lake.move_back(table.past, past.head, OWN)
     assert table.refs["main"] == past.head
     lake.drop_tags(table.past, tuple(table.past.tags))

@@ -16,9 +16,9 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.changes.position import Scheme
 from cdc_assets.databases.catalog import SourceTable
-from cdc_assets.formats.by_table import OF_ROWS, OF_TABLE, opened, told_apart
+from cdc_assets.formats.by_table import OF_ROWS, OF_TABLE, opened, with_tables
 from cdc_assets.formats.changes import Reading, decode
-from cdc_assets.formats.debezium.placeholder import unset_able
+from cdc_assets.formats.debezium.placeholder import omittable
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.sample import Refusal, Sample
@@ -153,7 +153,7 @@ def told_or_decoded(
     That one decodes what is not told of others, and takes the count of those.
     """
     reading, raw_ = _reading(fmt, table, records, most_schemas), _frame(spark, records)
-    apart = told_apart(opened(raw_, fmt, table.layout), fmt, table.layout)
+    apart = with_tables(opened(raw_, fmt, table.layout), fmt, table.layout)
     is_mine = F.col(OF_TABLE).isNull() | (F.col(OF_TABLE) == TABLE.qualified)
     told = _counted(decode(apart.where(is_mine).drop(OF_TABLE, OF_ROWS), reading))
     for row in apart.where(~is_mine).select("offset", OF_TABLE, OF_ROWS).collect():
@@ -200,7 +200,7 @@ def _reading(fmt: Format, table: Table, records: Sequence[Bytes], most_schemas: 
     writers = _writers(fmt, table, records, most_schemas)
     readable = [each.schema for each in writers.values() if each.schema is not None]
     others = tuple(name for name in schema.names if name not in schema.key)
-    spec = replace(spec, unset_able=others if fmt.leaves_out else unset_able(schema, readable))
+    spec = replace(spec, omittable=others if fmt.leaves_out else omittable(schema, readable))
     groups = read_alike(writers) if fmt.reads_alike else read_apart(writers)
     alike = [
         replace(spec, schema=replace(group.schema, key=schema.key), writers=group.writers)

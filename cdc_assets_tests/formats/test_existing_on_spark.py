@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.position import Scheme
-from cdc_assets.formats.debezium.placeholder import unset_able
+from cdc_assets.formats.debezium.placeholder import omittable
 from cdc_assets.formats.existing import existing_value, with_existing
 from cdc_assets.formats.key_form import KeyForm
 from cdc_assets.formats.layout import Layout
@@ -173,7 +173,7 @@ ARRIVING = TableSchema(
 )  # fmt: skip
 SPEC = ReadSpec(
     ARRIVING, LAYOUT, LAKE, TABLE,
-    unset_able=unset_able(LAKE, []),
+    omittable=omittable(LAKE, []),
     tombstone_keys=True,
     parse_here=True,
     may_lack=frozenset({"score"}),
@@ -216,7 +216,7 @@ def test_a_placeholder_that_is_no_value_is_refused_where_nothing_can_be_left_out
         "n", Primitive.STRING, Wire.STRING, unchanged_marker=True, detail=WireDetail(number=True)
     )
     table = TableSchema((Column("id", Primitive.INT, Wire.INT), number), ("id",))
-    spec = ReadSpec(table, LAYOUT, table, TABLE, unset_able=("n",))
+    spec = ReadSpec(table, LAYOUT, table, TABLE, omittable=("n",))
     record = event(op, {"id": 1}, {"id": 1, "n": PLACEHOLDER})
     (change,) = read_by(spark, debezium_json(), [spec], [record])
     if op == "r":

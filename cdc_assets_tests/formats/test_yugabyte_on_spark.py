@@ -45,14 +45,14 @@ def reading(fmt: Format, records: list[tuple[Any, Any]], columns: TableSchema = 
     given = [record(*each) for each in records if each[1] is not None]
     found = fmt.look(given, TABLE)
     layout = Layout(found.dialect, scheme=found.scheme)
-    unset_able = tuple(n for n in columns.names if n != "id") if fmt.leaves_out else ()
-    bare = ReadSpec(columns, layout, columns, TABLE, unset_able)
+    omittable = tuple(n for n in columns.names if n != "id") if fmt.leaves_out else ()
+    bare = ReadSpec(columns, layout, columns, TABLE, omittable)
     numbers = {
         written.number: written.text
         for each in given
         if found.described and (written := fmt.written(each, layout)) and written.number
     }
-    inline = ReadSpec(columns, layout, columns, TABLE, unset_able, writers=numbers)
+    inline = ReadSpec(columns, layout, columns, TABLE, omittable, writers=numbers)
     return Reading(fmt, (inline, bare) if numbers else (bare,))
 
 

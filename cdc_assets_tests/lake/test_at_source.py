@@ -119,7 +119,7 @@ def test_a_comparison_does_not_take_back_a_newer_look() -> None:
 
 def test_rows_that_were_read_anew_leave_only_doubts_that_came_since() -> None:
     known = replace(OLD, look=LOOK, silent=in_doubt("before"))
-    beside = AtSource.of(with_more(AtSource(), "", known.read_anew(NEWER, "")), "")
+    beside = AtSource.of(with_more(AtSource(), "", known.for_reading(NEWER, "")), "")
     assert (beside.silent, beside.look) == ((), NEWER)
     now = replace(known, silent=(*known.silent, *in_doubt("meanwhile")))
     filled = replace(beside, silent=in_doubt("beside"))

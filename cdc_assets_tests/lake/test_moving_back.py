@@ -46,7 +46,7 @@ def test_a_table_goes_back_and_forth(world: World) -> None:
     now = look(world)
     assert now.head == oldest.snapshot
     assert now.line == (oldest,)
-    assert [each.snapshot for each in now.beside["before_rewind_1"]] == [
+    assert [each.snapshot for each in now.rewound["before_rewind_1"]] == [
         each.snapshot for each in past.line[:2]
     ]
     assert now.since(newest.snapshot) == ()

@@ -27,7 +27,7 @@ def test_only_what_begins_below_the_end_of_what_was_read_is_in_doubt(
     until: OffsetVector | None, start: dict[int, int], expected: int
 ) -> None:
     beside = ShadowProgress(until=until, doubts=1)
-    assert beside.in_doubt(2, OffsetVector.of(start)).doubts == expected
+    assert beside.with_doubts(2, OffsetVector.of(start)).doubts == expected
 
 
 def test_progress_is_the_same_after_it_was_stored() -> None:

@@ -172,7 +172,7 @@ class Source:
         if column.default is None:
             return ColumnFacts(column.number)
         if column.number in self.forgotten:
-            return ColumnFacts(column.number, is_untold=True)
+            return ColumnFacts(column.number, is_unknown=True)
         return ColumnFacts(column.number, str(column.default))
 
     def message(self, sent: Sent, *, inline: bool) -> Message:

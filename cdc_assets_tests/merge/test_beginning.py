@@ -93,7 +93,7 @@ def test_it_begins_where_the_old_table_stands() -> None:
         generation=0,
         read_at=position(50),
         read_from=PUBLISHED.offsets,
-        beside=ShadowProgress(),
+        shadow=ShadowProgress(),
     )
 
 
@@ -160,14 +160,14 @@ def test_where_that_means_nothing_rows_stand_below_every_change(
     assert carried.read_at == bytes(8 * layout.scheme.numbers).hex()
     assert carried.applied == {}
     assert carried.numbering == ""
-    assert carried.beside == ShadowProgress(doubts=1), "with several partitions it is compared"
+    assert carried.shadow == ShadowProgress(doubts=1), "with several partitions it is compared"
 
 
 def test_what_a_publish_carries_is_read_again() -> None:
     _, carried = begun()
     at = ShadowProgress(("eu", "7"), waves=2, rows=900, is_read=True, until=WHOLE.end, doubts=3)
-    for beside in (ShadowProgress(), at):
-        said = replace(PUBLISHED, carried=replace(carried, beside=beside))
+    for shadow in (ShadowProgress(), at):
+        said = replace(PUBLISHED, carried=replace(carried, shadow=shadow))
         assert Published.from_properties(said.to_properties()) == said
 
 
@@ -178,7 +178,7 @@ def test_a_wave_more_says_where_the_next_one_begins() -> None:
 
 
 @pytest.mark.parametrize(
-    ("beside", "is_read"),
+    ("shadow", "is_read"),
     [
         (None, True),
         (ShadowProgress(), False),
@@ -188,10 +188,10 @@ def test_a_wave_more_says_where_the_next_one_begins() -> None:
     ids=["from_its_log", "in_waves", "not_delivered_yet", "read"],
 )
 def test_no_batch_is_planned_into_a_table_that_is_being_read(
-    beside: ShadowProgress | None, *, is_read: bool
+    shadow: ShadowProgress | None, *, is_read: bool
 ) -> None:
     """Its process appends what it reads, whatever is there."""
-    state = replace(OLD, published=replace(PUBLISHED, carried=replace(CARRIED, beside=beside)))
+    state = replace(OLD, published=replace(PUBLISHED, carried=replace(CARRIED, shadow=shadow)))
     entry = TableEntry(TableName("s", "public", "t"), "t", OLD.name, PUBLISHED.published_at)
     if is_read:
         require_read(entry, state)

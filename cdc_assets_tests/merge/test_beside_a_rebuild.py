@@ -101,9 +101,9 @@ def test_what_was_written_is_not_published_once_a_rebuild_has_begun(
     branch = Branch((lambda: begin_rebuild(way)) if begins else lambda: None)
     frame: Any = SimpleNamespace(select=lambda *_: None)
     rows = SimpleNamespace(
-        there=lambda *_: frame,
-        vanished=lambda _: frame,
-        put=lambda *_: frame,
+        lake_rows=lambda *_: frame,
+        gone_rows=lambda _: frame,
+        new_rows=lambda *_: frame,
         key_of=lambda _: SimpleNamespace(alias=lambda _: None),
     )
     monkeypatch.setattr(putting, "_Rows", lambda *_: rows)
@@ -137,7 +137,7 @@ def test_no_row_is_put_in_without_columns_that_were_not_compared(now: Any) -> No
 
 def test_nothing_is_put_right_in_another_table_than_was_compared() -> None:
     now = plan_of("id", generation=2)
-    planner = SimpleNamespace(again=lambda *_: SimpleNamespace(plan=now))
+    planner = SimpleNamespace(replay=lambda *_: SimpleNamespace(plan=now))
     cleared = list[str]()
     way = SimpleNamespace(clear=lambda: cleared.append("cleared"))
     all_read = Comparison((ID,), (ID,), (), is_keyed=True)
@@ -151,7 +151,7 @@ def test_nothing_is_put_right_in_another_table_than_was_compared() -> None:
 
 
 def test_waves_do_not_go_on_in_another_table_than_they_have_begun_with() -> None:
-    planner = SimpleNamespace(again=lambda *_: SimpleNamespace(plan=plan_of("id", generation=2)))
+    planner = SimpleNamespace(replay=lambda *_: SimpleNamespace(plan=plan_of("id", generation=2)))
     entry = SimpleNamespace(table="t", target="t")
     lakes = SimpleNamespace(planner=planner)
     nothing = (None,) * 7

@@ -20,16 +20,16 @@ pytestmark = pytest.mark.unit
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 ENTRY = TableEntry(TableName("s", "public", "t"), "s.public.t", LakeName("n", "t"), NOW)
 REQUEST = Request(ENTRY, "run", TailRequest())
-TOLD = REQUEST.knowing((Coordinate("s.public.t", 0, 7),))
+WITH_STATEMENTS = REQUEST.with_statements((Coordinate("s.public.t", 0, 7),))
 
 
 @pytest.mark.parametrize("has_read", [False, True])
 def test_statements_that_are_all_on_other_tables_are_read_once(*, has_read: bool) -> None:
     asked = SourceAnswers(SourceConfig.model_validate(source("s")), None)
     findings = Findings()
-    held = Held(batch_of(TOLD), OffsetVector.of({0: 9}), asked, has_read=has_read)
+    held = Held(batch_of(WITH_STATEMENTS), OffsetVector.of({0: 9}), asked, has_read=has_read)
     findings.keep(held)
-    assert findings.of(TOLD) is held
-    assert findings.known_to(TOLD) is (held if has_read else None)
+    assert findings.of(WITH_STATEMENTS) is held
+    assert findings.known_to(WITH_STATEMENTS) is (held if has_read else None)
     assert findings.known_to(REQUEST) is None
     assert findings.known_to(REQUEST.with_all_schemas()) is held

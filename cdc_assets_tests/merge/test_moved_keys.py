@@ -78,13 +78,13 @@ def test_a_numbering_that_began_again_is_seen_in_the_partition_that_a_key_has_mo
 ) -> None:
     """Partition 0 stands at 10 and partition 1 at 50; the source begins again at 21."""
     seen = seen_before(plan, Restarts(newest_ms={0: 1_000, 1: 2_000}))
-    record = NumberingPlace(offset=2, commit=(21,), told_ms=10_000_000, may_witness=True)
+    record = NumberingPlace(offset=2, commit=(21,), source_ms=10_000_000, may_witness=True)
     assert witness(0, [record], seen) is not None
 
 
 def test_it_is_compared_with_its_own_partition_where_keys_stay() -> None:
     seen = seen_before(plan_of(ID), Restarts(newest_ms={0: 1_000, 1: 2_000}))
-    record = NumberingPlace(offset=2, commit=(21,), told_ms=10_000_000, may_witness=True)
+    record = NumberingPlace(offset=2, commit=(21,), source_ms=10_000_000, may_witness=True)
     assert witness(0, [record], seen) is None
     assert witness(1, [record], seen) is not None
 

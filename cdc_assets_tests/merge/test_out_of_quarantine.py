@@ -160,7 +160,7 @@ def test_a_record_that_is_refused_while_others_are_looked_for_is_not_forgotten(
         made.merge(TABLE)
         made.spark().sql(f"DELETE FROM lake.cdc_assets_quarantine.{made.prefix}")
     with monkeypatch.context() as patched:
-        patched.setattr(Planner, "again", then_publishing(Planner.again))
+        patched.setattr(Planner, "replay", then_publishing(Planner.replay))
         patched.setattr(Quarantine, "kept", then_publishing(Quarantine.kept))
         right.replicator().replay_quarantined(right.entry(TABLE), None, run_id="replay")
     right.replicator().replay_quarantined(right.entry(TABLE), None, run_id="again")

@@ -162,7 +162,7 @@ def test_a_log_that_lost_its_beginning_waits_for_a_snapshot(pipeline: Make) -> N
     table.produce(TABLE, [made(9, "another table's", 45)])
     table.merge(TABLE)
     assert not rebuilt(table, from_snapshot=True)
-    desired, name = DesiredBook.beside(table.config.registry), table.entry(TABLE).table
+    desired, name = DesiredBook.of_registry(table.config.registry), table.entry(TABLE).table
     wanted = desired.of(name).rebuild
     assert wanted is not None, "it is known to be built anew while nobody works at it"
     table.produce(TABLE, [made(3, "C", 50, "u")])
@@ -303,7 +303,7 @@ def test_a_table_that_changes_all_the_time_is_swapped_in_all_the_same(pipeline: 
     """
     table = three(pipeline)
     spoil(table)
-    desired, entry = DesiredBook.beside(table.config.registry), table.entry(TABLE)
+    desired, entry = DesiredBook.of_registry(table.config.registry), table.entry(TABLE)
     written, swaps, merges = 0, list[bool](), 0
 
     def others(point: str, moment: Moment) -> None:

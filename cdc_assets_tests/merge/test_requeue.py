@@ -9,7 +9,7 @@ import pytest
 
 from cdc_assets.changes.missing import Missing
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
-from cdc_assets.merge.plan.quarantine_replay import QuarantineKey, Requeue, count_held
+from cdc_assets.merge.plan.quarantine_replay import QuarantineKey, Requeue, count_kept
 
 pytestmark = pytest.mark.unit
 
@@ -47,7 +47,7 @@ def test_only_what_a_publish_has_refused_is_merged() -> None:
     assert found.unread == (at(7), at(9, partition=1))
     assert found.foreign == (at(1, "other"), at(2))
     assert found.missing == Missing.of([at(1), at(2)]), "what was deleted there is forgotten"
-    assert found.held == count_held(KEPT, table, table.missing) == 4
+    assert found.kept_count == count_kept(KEPT, table, table.missing) == 4
 
 
 def test_where_nobody_has_told_what_is_missing_all_below_the_offsets_counts() -> None:
@@ -67,7 +67,7 @@ def test_nothing_from_before_the_tables_beginning_is_merged_or_counted(
     assert found.taken == (at(3),)
     assert found.before == (at(1), at(2))
     assert found.missing == Missing.of([at(3)]), "what an earlier version has said is mended"
-    assert found.held == count_held(KEPT, table, missing) == 3
+    assert found.kept_count == count_kept(KEPT, table, missing) == 3
     assert found.is_any
     only = Requeue.of(KEPT, [at(1)], table)
     assert (only.taken, only.before) == ((), (at(1),))

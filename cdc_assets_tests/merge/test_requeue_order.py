@@ -37,7 +37,7 @@ class World:
         if self.looks == 1:
             self.kept, self.missing, self.offset = [1, 7], [1, 7], 9
 
-    def again(self, *_: object) -> Any:
+    def replay(self, *_: object) -> Any:
         missing, end = Missing.of(map(at, self.missing)), OffsetVector.of({0: self.offset})
         identity, entry = SimpleNamespace(topic_id="now"), SimpleNamespace(topic="t")
         plan = SimpleNamespace(

@@ -24,7 +24,7 @@ from cdc_assets.changes.restarts import (
 from cdc_assets.decode import SETTINGS
 from cdc_assets.merge.fold.summary import read_through
 from cdc_assets.merge.guards.restarts.contradictions import PriorFacts, in_order, restart_of
-from cdc_assets.merge.guards.restarts.watch import told_before
+from cdc_assets.merge.guards.restarts.watch import state_before
 from cdc_assets.merge.intake.observe import BatchObserver, OptionalFigures
 from cdc_assets_tests.decode.records import decoded
 from cdc_assets_tests.pipeline import Session
@@ -97,7 +97,7 @@ class Case:
     def frame(self, session: SparkSession, partition: int) -> DataFrame:
         """All records of a partition, as one task reads them."""
         rows = [
-            (partition, each.offset, *self._numbers(each), each.told_ms, each.may_witness,
+            (partition, each.offset, *self._numbers(each), each.source_ms, each.may_witness,
              each.floats, self._op(each))
             for each in self.records[partition]
         ]  # fmt: skip
@@ -149,7 +149,7 @@ def test_the_pass_that_folds_misses_no_witness(spark: Session, scheme: Scheme) -
     for seed in range(25):
         case = Case(seed, scheme)
         seen = replace(case.seen, apart_ms=LEEWAY_MS)
-        before = told_before(scheme, seen, None, {})
+        before = state_before(scheme, seen, None, {})
         for partition, records in case.records.items():
             found = are_suspicious(session, case.frame(session, partition), before)
             is_one = witness(partition, records, seen) is not None
@@ -165,7 +165,7 @@ def test_the_pass_that_folds_misses_no_begin_of_an_accepted_restart(spark: Sessi
     session, told = spark(), 0
     for seed in range(25):
         case = Case(seed, Scheme.POSTGRES)
-        before = told_before(Scheme.POSTGRES, MergedState(), None, case.pending)
+        before = state_before(Scheme.POSTGRES, MergedState(), None, case.pending)
         for partition, (_, begin) in case.expected().items():
             found = are_suspicious(session, case.frame(session, partition), before)
             assert found or begin is None, f"seed {seed}"
@@ -176,7 +176,7 @@ def test_the_pass_that_folds_misses_no_begin_of_an_accepted_restart(spark: Sessi
 def test_records_in_their_order_need_no_second_look(spark: Session) -> None:
     session, before = (
         spark(),
-        told_before(Scheme.POSTGRES, MergedState(apart_ms=LEEWAY_MS), None, {}),
+        state_before(Scheme.POSTGRES, MergedState(apart_ms=LEEWAY_MS), None, {}),
     )
     many = 100_000
     records = session.range(0, many, numPartitions=1).selectExpr(

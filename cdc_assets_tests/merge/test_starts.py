@@ -53,7 +53,7 @@ def start(
     log = SimpleNamespace(offsets_at=lambda _, times: {("t", each): first(each) for each in times})
     checks = SimpleNamespace(log=log, require_none_late=lambda _: None)
     source = SimpleNamespace(lost_start=lost_start)
-    configured = SimpleNamespace(source=lambda _: source, anew=lambda _: "")
+    configured = SimpleNamespace(source=lambda _: source, rebuild_command=lambda _: "")
     starts = Starts(cast("Any", configured), cast("Any", checks))
     now = TopicNow(TopicIdentity("cluster", "topic"), Watermarks(begin, end))
     return starts.of(replace(entry, dropped=dropped), None, now)
@@ -91,7 +91,7 @@ def test_what_is_lost_of_the_dropped_table_is_not_missed() -> None:
 
 # ── an end without its topic ──────────────────────────────────────────────────────────────
 
-UNTOLD = replace(NOTED, topic_id="")
+UNKNOWN_VALUE = replace(NOTED, topic_id="")
 
 
 @pytest.mark.parametrize(
@@ -101,14 +101,14 @@ UNTOLD = replace(NOTED, topic_id="")
 )
 def test_what_is_older_than_the_note_is_the_dropped_tables(records: Any) -> None:
     end = at(*map(len, records))
-    assert start(UNTOLD, end=end, records=records) == END
+    assert start(UNKNOWN_VALUE, end=end, records=records) == END
 
 
 @pytest.mark.parametrize(
     "records", [((), ()), ((LATER,) * 2, ()), ((LATER,) * 9, (LATER,) * 9)], ids=str
 )
 def test_all_of_a_topic_that_was_made_anew_is_newer_than_the_note(records: Any) -> None:
-    assert start(UNTOLD, end=at(*map(len, records)), records=records) == at(0, 0)
+    assert start(UNKNOWN_VALUE, end=at(*map(len, records)), records=records) == at(0, 0)
 
 
 @pytest.mark.parametrize(
@@ -118,4 +118,4 @@ def test_all_of_a_topic_that_was_made_anew_is_newer_than_the_note(records: Any) 
 )
 def test_a_table_stops_where_neither_is_certain(records: Any) -> None:
     with pytest.raises(TerminalError, match=r"unknown.*registry's file.*`topic_id`"):
-        start(UNTOLD, records=records)
+        start(UNKNOWN_VALUE, records=records)

@@ -88,7 +88,7 @@ def test_it_is_what_python_counts(spark: Session, seed: int) -> None:
     attached = summary.attach(frame)
     kept = pinned(attached)
     counted = without_frame(expected(frame, rows))
-    assert without_frame(summary.told(kept, attached)) == counted
+    assert without_frame(summary.result(kept, attached)) == counted
     assert without_frame(summarized(kept, "of a test")) == counted
 
 

@@ -12,7 +12,7 @@ from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 from pyspark.sql.metrics import ExecutionInfo
 
 from cdc_assets.errors import TransientError
-from cdc_assets.merge.fold.summary import require_told
+from cdc_assets.merge.fold.summary import require_figures
 from cdc_assets.merge.statements.observed import Observed
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.pipeline import Pipeline
@@ -63,7 +63,7 @@ def test_figures_are_told_by_plan_or_listener(
     observed = Observed("batch")
     named = [(name.format(observed.name), got) for name, got in flows]
     read = cast("Any", SimpleNamespace(executionInfo=SimpleNamespace(flows=named)))
-    assert observed.told(read) == ([1] if is_told else None)
+    assert observed.figures(read) == ([1] if is_told else None)
     if not is_told:
         with pytest.raises(TransientError, match=r"(?s)figures.*topic=shop\.public\.t"):
-            require_told(observed.told(read), "topic=shop.public.t")
+            require_figures(observed.figures(read), "topic=shop.public.t")

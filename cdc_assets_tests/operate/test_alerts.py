@@ -196,7 +196,7 @@ def test_a_connect_that_does_not_answer_is_away_and_no_connector_is_judged_by_it
 KAFKA = UnreachableError("Kafka does not answer", where="kafka:9092", remedy="check that it runs")
 BY_TABLE = (
     AlertKind.TABLE_FAILED, AlertKind.BUDGET_BURNS, AlertKind.LOST_RANGE, AlertKind.QUARANTINED,
-    AlertKind.IN_DOUBT,
+    AlertKind.DOUBTED_ROWS,
 )  # fmt: skip
 
 
@@ -275,7 +275,7 @@ def test_a_part_that_was_not_asked_this_time_is_not_judged(well: TableStatus) ->
 
 def book(folder: Path) -> AlertBook:
     """Opened anew each time, as after a restart of the daemon."""
-    return AlertBook.beside(str(folder / "registry.json"))
+    return AlertBook.of_registry(str(folder / "registry.json"))
 
 
 def test_it_is_sent_once_and_once_more_when_it_is_over(

@@ -34,7 +34,7 @@ ORDERS = TableName("shop", "public", "orders")
 
 @pytest.fixture
 def book(tmp_path: Path) -> FailureBook:
-    return FailureBook.beside((tmp_path / "registry.json").as_uri())
+    return FailureBook.of_registry((tmp_path / "registry.json").as_uri())
 
 
 @pytest.mark.unit
@@ -85,7 +85,7 @@ def test_a_damaged_document_is_no_failure(book: FailureBook, tmp_path: Path) -> 
 @pytest.mark.unit
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "registry.failures").write_text("a file, not a folder")
-    book = FailureBook.beside((tmp_path / "registry.json").as_uri())
+    book = FailureBook.of_registry((tmp_path / "registry.json").as_uri())
     with pytest.raises(UnreachableError, match="failures"):
         book.record(ORDERS, FailureKind.TERMINAL, "x", AT)
 

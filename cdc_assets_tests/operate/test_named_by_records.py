@@ -32,7 +32,7 @@ class Lake:
 
     tables: set[str]
 
-    def looked(self, tables: list[tuple[LakeName, str]]) -> list[object]:
+    def find_states(self, tables: list[tuple[LakeName, str]]) -> list[object]:
         return [object() if str(name) in self.tables else None for name, _ in tables]
 
 

@@ -40,22 +40,22 @@ def test_what_is_kept_of_one_is_not_the_others(both: tuple[Services, Services]) 
     east, west = both
     east.desired.put(ORDERS, Directive.PAUSED, DirectiveNote(AT))
     east.failures.record(ORDERS, FailureKind.TERMINAL, "x", AT)
-    ResnapshotBook.beside(east.config.registry).keep(ORDERS, BEGUN)
-    alerts = AlertBook.beside(east.config.registry)
+    ResnapshotBook.of_registry(east.config.registry).keep(ORDERS, BEGUN)
+    alerts = AlertBook.of_registry(east.config.registry)
     alerts.save({(AlertKind.TABLE_FAILED, "shop"): Group({}, None, None, ())})
 
     assert west.desired.load() == {}
     assert west.desired.of(ORDERS) == NOTHING
     assert west.failures.load() == {}
-    assert ResnapshotBook.beside(west.config.registry).load(ORDERS) is None
-    assert AlertBook.beside(west.config.registry).load() == {}
+    assert ResnapshotBook.of_registry(west.config.registry).load(ORDERS) is None
+    assert AlertBook.of_registry(west.config.registry).load() == {}
 
     west.desired.remove(ORDERS, Directive.PAUSED)
     west.failures.clear(ORDERS)
-    assert not ResnapshotBook.beside(west.config.registry).forget(ORDERS)
+    assert not ResnapshotBook.of_registry(west.config.registry).forget(ORDERS)
     assert east.desired.of(ORDERS).paused == DirectiveNote(AT)
     assert east.failures.load_one(ORDERS) is not None
-    assert ResnapshotBook.beside(east.config.registry).load(ORDERS) == BEGUN
+    assert ResnapshotBook.of_registry(east.config.registry).load(ORDERS) == BEGUN
 
 
 def test_a_look_at_one_forgets_no_states_of_the_other(both: tuple[Services, Services]) -> None:
@@ -70,5 +70,5 @@ def test_a_look_at_one_forgets_no_states_of_the_other(both: tuple[Services, Serv
 
 
 def test_a_registrys_documents_are_named_after_it_wherever_it_is(tmp_path: Path) -> None:
-    assert DesiredBook.beside("memory://a.b/east.json").url == "memory://a.b/east.desired"
-    assert DesiredBook.beside(f"{tmp_path}/a.json/b").url == f"{tmp_path}/a.json/b.desired"
+    assert DesiredBook.of_registry("memory://a.b/east.json").url == "memory://a.b/east.desired"
+    assert DesiredBook.of_registry(f"{tmp_path}/a.json/b").url == f"{tmp_path}/a.json/b.desired"

@@ -28,7 +28,7 @@ NOTHING = cast("DataFrame", None)
 
 @pytest.fixture(params=["", "memory://"])
 def book(request: pytest.FixtureRequest, tmp_path: Path) -> ResnapshotBook:
-    return ResnapshotBook.beside(f"{request.param}{tmp_path}/registry.json")
+    return ResnapshotBook.of_registry(f"{request.param}{tmp_path}/registry.json")
 
 
 def wave(
@@ -85,7 +85,7 @@ def test_what_cannot_be_read_only_costs_the_work_that_was_done(tmp_path: Path, t
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "registry.resnapshots").write_text("no folder")
-    book = ResnapshotBook.beside(f"{tmp_path}/registry.json")
+    book = ResnapshotBook.of_registry(f"{tmp_path}/registry.json")
     with pytest.raises(UnreachableError, match="how far re-snapshots have come"):
         book.keep(ORDERS, BEGUN)
 

@@ -22,7 +22,7 @@ from cdc_assets.operations.rewind.history import (
     PublishLine,
     Reachability,
     RewindConditions,
-    taken_back,
+    unrestored,
 )
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.command import run_command
@@ -92,7 +92,7 @@ def test_records_in_quarantine_bar_it_only_if_some_may_have_left_it() -> None:
     there = frozenset({Coordinate(TOPIC, 0, 9), Coordinate(TOPIC, 0, 10), Coordinate("x", 0, 1)})
     facts, one = replace(FACTS, quarantined=there), published(counts={"quarantined": 1})
     assert facts.obstacle(one, one, []) == ""
-    assert facts.held_back(one.offsets) == 2
+    assert facts.quarantined_since(one.offsets) == 2
     assert NOTHING_LEFT in facts.obstacle(published(), one, [])
     replay = published(kind="replay")
     assert NOTHING_LEFT in facts.obstacle(one, one, [replay]), "one may have left, another come"
@@ -107,7 +107,7 @@ def test_a_table_that_had_no_rows_there_begins_with_its_log() -> None:
 
 def test_what_the_log_alone_does_not_bring_back_is_named_with_what_does() -> None:
     kinds = [*PublishKind, PublishKind.REPAIR, "of a newer version"]
-    found = taken_back([(kind, "") for kind in kinds], {"": "shop.public.orders"})
+    found = unrestored([(kind, "") for kind in kinds], {"": "shop.public.orders"})
     words = {each.kind: each.words() for each in found}
     assert words.keys() == {*kinds} - {PublishKind.TAIL}
     assert "2 repairs of shop.public.orders" in words["repair"]
@@ -120,7 +120,7 @@ def test_what_the_log_alone_does_not_bring_back_is_named_with_what_does() -> Non
 
 def test_what_is_taken_back_is_told_for_each_shard() -> None:
     gone = [("repair", "eu"), ("repair", "us"), ("tail", "us"), ("repair", "gone")]
-    found = taken_back(gone, {"eu": "shop.eu.orders", "us": "shop.us.orders"})
+    found = unrestored(gone, {"eu": "shop.eu.orders", "us": "shop.us.orders"})
     assert {each.table for each in found} == {"shop.eu.orders", "shop.us.orders", "shard gone"}
 
 
@@ -136,7 +136,7 @@ def test_what_is_taken_back_is_told_for_each_shard() -> None:
 def test_a_publish_is_listed_with_what_going_back_to_it_takes_back(
     standing: Reachability, why: str, kinds: list[str], words: str
 ) -> None:
-    loses = taken_back([(kind, "") for kind in kinds], {"": "shop.public.orders"})
+    loses = unrestored([(kind, "") for kind in kinds], {"": "shop.public.orders"})
     line = PublishLine(1, NOW, published(), standing, why, loses=loses)
     assert line.words() == words
     assert [each["kind"] for each in line.to_dict()["loses"]] == sorted({*kinds} - {"tail"})

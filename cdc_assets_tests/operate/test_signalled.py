@@ -93,7 +93,7 @@ def numbers() -> Callable[[], str]:
 def test_what_is_kept_of_a_signal_is_found_again_beside_what_is_kept_of_reading(
     tmp_path: Path, root: str
 ) -> None:
-    book = ResnapshotBook.beside(f"{root}{tmp_path}/registry.json")
+    book = ResnapshotBook.of_registry(f"{root}{tmp_path}/registry.json")
     assert book.load_signal(ORDERS) is None
     book.keep_signal(ORDERS, NOTE)
     assert book.load(ORDERS) is None

@@ -29,8 +29,8 @@ class Place:
         self.folder = folder
         config = write_config(folder)
         RegistryFile(config.registry).add(registry_of(config, "items", "orders", "users"))
-        self.desired = DesiredBook.beside(config.registry)
-        self.failures = FailureBook.beside(config.registry)
+        self.desired = DesiredBook.of_registry(config.registry)
+        self.failures = FailureBook.of_registry(config.registry)
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
         done = run_command(self.folder, *arguments)

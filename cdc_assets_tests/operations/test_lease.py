@@ -33,7 +33,7 @@ def ends_at(way: Lease) -> datetime:
 
 
 def test_it_is_asked_again_as_long_as_the_block_takes_and_withdrawn_then(way: Lease) -> None:
-    with way.kept():
+    with way.hold():
         first = ends_at(way)
         assert first > NEVER
         until(lambda: ends_at(way) > first + timedelta(seconds=0.6), "it is asked once more")
@@ -48,7 +48,7 @@ def test_one_wish_that_cannot_be_stored_is_followed_by_the_next(way: Lease) -> N
             failed.append(point)
             raise OSError(point)
 
-    with way.kept(), hooked(hook):
+    with way.hold(), hooked(hook):
         first = ends_at(way)
         until(lambda: ends_at(way) > first, "it is asked once more")
     assert len(failed) == 2

@@ -167,7 +167,7 @@ def test_a_run_whose_alert_is_refused_is_posted_once_the_webhook_takes_it(
     config = write_config(tmp_path, alerts=ALERTS)
 
     alert_sensor(config, Registry.of([]))(context)
-    again = UnsentAlerts.beside(config.registry)
+    again = UnsentAlerts.of_registry(config.registry)
     assert "500" in again.send(webhook_of(config), NOW).problem
     hook.received.clear()
     assert again.send(webhook_of(config), NOW) == ResendResult((context.dagster_run.run_id,))
@@ -180,7 +180,7 @@ def test_what_was_refused_is_posted_though_nothing_else_can_be_looked_at(
     tmp_path: Path, instance_in_memory: dg.DagsterInstance, hook: type[Hook]
 ) -> None:
     config = write_config(tmp_path, alerts=ALERTS)
-    UnsentAlerts.beside(config.registry).keep("1", {"text": "a run failed"}, NOW)
+    UnsentAlerts.of_registry(config.registry).keep("1", {"text": "a run failed"}, NOW)
     (tmp_path / ".cdc" / "registry.unsent" / "2.json").write_bytes(b"{")
     watch = watch_sensor(config, Registry(), lambda: NOW)
     watch(dg.build_sensor_context(instance=instance_in_memory))
@@ -192,7 +192,7 @@ def test_an_alert_that_is_refused_for_what_it_is_keeps_no_other_waiting(
     tmp_path: Path, hook: type[Hook]
 ) -> None:
     config = write_config(tmp_path, alerts=ALERTS)
-    unsent = UnsentAlerts.beside(config.registry)
+    unsent = UnsentAlerts.of_registry(config.registry)
     for name in ("1", "2"):
         unsent.keep(name, {"text": f"run {name} failed"}, NOW)
     hook.answers.append(413)
@@ -206,7 +206,7 @@ def test_alerts_that_are_always_refused_take_little_of_a_tick_and_keep_none_wait
     tmp_path: Path, hook: type[Hook]
 ) -> None:
     config = write_config(tmp_path, alerts=ALERTS)
-    unsent = UnsentAlerts.beside(config.registry)
+    unsent = UnsentAlerts.of_registry(config.registry)
     for n in range(100):
         unsent.keep(f"run{n:03}", {"text": f"run {n} failed"}, NOW)
     hook.answers.extend([400] * 99)
@@ -222,7 +222,7 @@ def test_alerts_that_nobody_accepts_for_a_week_are_dropped_and_their_number_is_t
     tmp_path: Path, hook: type[Hook]
 ) -> None:
     config = write_config(tmp_path, alerts=ALERTS)
-    unsent = UnsentAlerts.beside(config.registry)
+    unsent = UnsentAlerts.of_registry(config.registry)
     for n in range(3):
         unsent.keep(f"run{n}", {"text": f"run {n} failed"}, NOW)
     hook.answers.extend([400] * 3)
@@ -240,7 +240,7 @@ def test_no_more_than_a_thousand_alerts_are_kept_and_the_oldest_are_dropped(
     tmp_path: Path, hook: type[Hook]
 ) -> None:
     config = write_config(tmp_path, alerts=ALERTS)
-    unsent = UnsentAlerts.beside(config.registry)
+    unsent = UnsentAlerts.of_registry(config.registry)
     for n in range(1_003):
         unsent.keep(f"run{n:04}", {"text": f"run {n} failed"}, NOW - timedelta(minutes=n))
     hook.answers.extend([400] * 11)
@@ -259,7 +259,7 @@ def test_an_alert_that_an_earlier_version_kept_is_posted_as_it_is(
     file.parent.mkdir(parents=True)
     file.write_text('{"text": "a run failed"}')
     hook.answers.append(400)
-    unsent = UnsentAlerts.beside(config.registry)
+    unsent = UnsentAlerts.of_registry(config.registry)
     unsent.send(webhook_of(config), NOW)
     assert unsent.send(webhook_of(config), NOW + timedelta(days=6)) == ResendResult(("1",))
     assert hook.received[-1] == {"text": "a run failed"}

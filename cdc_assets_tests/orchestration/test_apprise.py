@@ -303,5 +303,5 @@ def test_records_are_of_the_secrets_name_in_any_order() -> None:
 
 def test_kept_alerts_of_receivers_are_apart(tmp_path: Path) -> None:
     config = write_config(tmp_path)
-    UnsentAlerts.beside(config.registry, "one").keep("1", {"text": "x"}, NOW)
+    UnsentAlerts.of_registry(config.registry, "one").keep("1", {"text": "x"}, NOW)
     assert [*(tmp_path / ".cdc").glob("registry.unsent.one/1.json")]

@@ -299,7 +299,7 @@ def test_a_failing_table_is_not_waited_for(
     config: ReplicationConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cdc_assets.lake.catalog.Lake.state", lambda *_: object())
-    book = FailureBook.beside(config.registry)
+    book = FailureBook.of_registry(config.registry)
     book.record(TABLE, FailureKind.TERMINAL, "the topic is gone", NOW)
     passed, severity, words = outcome(config)
     assert (passed, severity) == (False, "WARN")

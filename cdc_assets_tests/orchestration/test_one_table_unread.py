@@ -156,7 +156,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
 def test_the_lake_names_a_table_that_cannot_be_read(pair: Pair, spoil: Break, said: str) -> None:
     pair.spoil(spoil)
     lake = Lake(pair.world.config)
-    bad, good = lake.looked([(entry.target, "") for entry in pair.loaded])
+    bad, good = lake.find_states([(entry.target, "") for entry in pair.loaded])
     assert isinstance(bad, TerminalError)
     assert said in bad.what
     assert f"table={pair.bad.target}" in bad.where
@@ -271,7 +271,7 @@ def test_a_warehouse_that_no_table_can_be_read_from_is_not_a_tables_problem(
 
     monkeypatch.setattr("cdc_assets.lake.states.read_short", denied)
     with pytest.raises(UnreachableError, match="PermissionError"):
-        Lake(pair.world.config).looked([(entry.target, "") for entry in pair.loaded])
+        Lake(pair.world.config).find_states([(entry.target, "") for entry in pair.loaded])
 
 
 def test_a_client_that_has_errors_of_its_own_is_not_taken_for_a_damaged_table(
@@ -287,7 +287,7 @@ def test_a_client_that_has_errors_of_its_own_is_not_taken_for_a_damaged_table(
 
     monkeypatch.setattr("cdc_assets.lake.states.read_short", away)
     with pytest.raises(UnreachableError, match="EndpointConnectionError"):
-        Lake(pair.world.config).looked([(entry.target, "") for entry in pair.loaded])
+        Lake(pair.world.config).find_states([(entry.target, "") for entry in pair.loaded])
 
 
 def test_the_others_are_judged_if_its_file_cannot_be_had_after_a_look(

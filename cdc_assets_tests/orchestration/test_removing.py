@@ -130,7 +130,7 @@ def test_a_command_without_an_instance_removes_nothing_while_runs_that_it_does_n
 ) -> None:
     config = write_config(tmp_path)
     RegistryFile(config.registry).add(registry_of(config, "orders"))
-    desired = DesiredBook.beside(config.registry)
+    desired = DesiredBook.of_registry(config.registry)
     liveness.hold(config.home, "of this process")
     with holding(config.home, "unseen-run"):
         done = run_command(tmp_path, *command, "--table", "orders")

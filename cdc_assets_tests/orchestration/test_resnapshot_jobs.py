@@ -27,7 +27,7 @@ ORDERS = TableName("shop", "public", "orders")
 def config(tmp_path: Path) -> ReplicationConfig:
     config = write_config(tmp_path)
     RegistryFile(config.registry).add(registry_of(config, "items", "orders"))
-    desired = DesiredBook.beside(config.registry)
+    desired = DesiredBook.of_registry(config.registry)
     desired.put(
         ORDERS, Directive.PAUSED, DirectiveNote(datetime(2026, 3, 4, 12, tzinfo=UTC), "somebody")
     )

@@ -27,7 +27,7 @@ class Ui:
     def __init__(self, config: ReplicationConfig, instance: dg.DagsterInstance) -> None:
         registry = registry_of(config, "items", "orders", "users")
         RegistryFile(config.registry).add(registry)
-        self.desired = DesiredBook.beside(config.registry)
+        self.desired = DesiredBook.of_registry(config.registry)
         self._definitions, self._instance = build_definitions(config, registry), instance
 
     def launch(self, job: str, **config: Any) -> dg.ExecuteInProcessResult:

@@ -68,7 +68,7 @@ def test_what_has_nothing_to_compare_is_named_and_no_failure(
     known = registry_of(config, "log", "new", "paused").with_entries([entry])
     RegistryFile(config.registry).add(known)
     wish = DirectiveNote(NOW, "cdc-assets pause", "moving house")
-    DesiredBook.beside(config.registry).put(paused, Directive.PAUSED, wish)
+    DesiredBook.of_registry(config.registry).put(paused, Directive.PAUSED, wish)
 
     done = run_command(tmp_path, "verify", "--json")
     assert done.returncode == 0, done.stderr

@@ -84,7 +84,7 @@ def watch(tmp_path: Path, receiver: Receiver, instance_in_memory: dg.DagsterInst
 
 
 def fails(watch: Watch, table: TableName) -> None:
-    book = FailureBook.beside(watch.config.registry)
+    book = FailureBook.of_registry(watch.config.registry)
     book.record(table, FailureKind.TERMINAL, "a person must act", NOW)
 
 
@@ -134,7 +134,7 @@ def test_a_wish_of_no_table_is_told_at_once_and_hides_nothing(
     fails(watch, ORDERS)
     assert set(watch.tick()) == {("cannot_look", "firing"), ("table_failed", "firing")}
     stray.unlink()
-    FailureBook.beside(watch.config.registry).clear(ORDERS)
+    FailureBook.of_registry(watch.config.registry).clear(ORDERS)
     recovered = watch.ticks(3, minutes=6)
     assert ("cannot_look", "resolved") in recovered
     assert ("table_failed", "resolved") not in recovered, "Kafka is away: nobody can say"
@@ -261,7 +261,7 @@ def test_a_heartbeat_needs_no_webhook(
 
 
 def test_news_is_posted_before_what_was_refused_earlier(watch: Watch, receiver: Receiver) -> None:
-    UnsentAlerts.beside(watch.config.registry).keep("1", {"kind": "run", "change": ""}, NOW)
+    UnsentAlerts.of_registry(watch.config.registry).keep("1", {"kind": "run", "change": ""}, NOW)
     fails(watch, ORDERS)
     assert watch.tick() == [("table_failed", "firing"), ("run", "")]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.schema.existing import UNTOLD, implied, of_text, promoted
+from cdc_assets.schema.existing import UNKNOWN_VALUE, implied, of_text, promoted
 from cdc_assets.schema.types import (
     Column,
     Decimal,
@@ -126,13 +126,13 @@ def test_a_text_of_the_database_is_the_lakes_value(of, text, found) -> None:
     ids=named,
 )  # fmt: skip
 def test_what_is_not_exactly_a_value_of_the_column_is_untold(of, text) -> None:
-    assert of_text(text, of) == UNTOLD
+    assert of_text(text, of) == UNKNOWN_VALUE
 
 
 @pytest.mark.unit
 def test_of_what_is_masked_nothing_is_told() -> None:
     masked = column(Primitive.STRING, detail=MASK)
-    assert [of_text("x", masked), implied(masked)] == [UNTOLD] * 2
+    assert [of_text("x", masked), implied(masked)] == [UNKNOWN_VALUE] * 2
 
 
 @pytest.mark.unit

@@ -335,7 +335,7 @@ def test_columns_of_the_lake_have_numbers_before_statements_among_rows(
 )
 def test_rows_that_go_or_come_with_a_partition_are_a_silent_change(statement: str) -> None:
     found = told(MADE, event(statement, offset=7))
-    (change,) = found.told_silent(lambda _: True, with_keys=True)
+    (change,) = found.without_events(lambda _: True, with_keys=True)
     assert (change.kind, change.id) == (SilentKind.PARTITIONS, "t:0:7")
     assert "whole partitions" in change.why
     assert found.broken is None
@@ -373,9 +373,9 @@ def test_foreign_keys_that_change_rows_are_known_until_they_are_dropped(
     found = told(MADE, *(event(each, offset=n) for n, each in enumerate(statements)))
     assert found.cascades == keys
     assert StatementHistory.from_json(found.to_json()).cascades == keys
-    standing = found.told_silent(lambda _: True, with_keys=True)
+    standing = found.without_events(lambda _: True, with_keys=True)
     assert [each.kind for each in standing] == [SilentKind.CASCADES] * len(keys)
-    assert found.told_silent(lambda _: True, with_keys=False) == ()
+    assert found.without_events(lambda _: True, with_keys=False) == ()
 
 
 @pytest.mark.unit
@@ -393,7 +393,7 @@ def test_columns_that_are_retyped_are_told_with_their_types() -> None:
         ("name", "VARCHAR(3)"), ("years", "DATETIME(0)"),
     ]  # fmt: skip
     added = "ALTER TABLE people ADD x int, ADD y int DEFAULT 5, ADD z char(36) DEFAULT (uuid())"
-    (new,) = told(MADE, event(added)).told_silent(lambda _: True, with_keys=False)
+    (new,) = told(MADE, event(added)).without_events(lambda _: True, with_keys=False)
     assert new.columns == ("z",)
-    silent = found.told_silent(lambda each: each.name == "years", with_keys=False)
+    silent = found.without_events(lambda each: each.name == "years", with_keys=False)
     assert [(each.columns, each.id) for each in silent] == [(("name",), "t:0:7:name")]

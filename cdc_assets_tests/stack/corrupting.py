@@ -89,7 +89,7 @@ def merging(
     ``pause`` in seconds: a publish comes at most so often. Waits when it is asked to.
     """
     stop, failed = Event(), list[BaseException]()
-    desired = DesiredBook.beside(database.config.registry)
+    desired = DesiredBook.of_registry(database.config.registry)
 
     def run() -> None:
         replicator = Replicator(database.config, lambda: session)

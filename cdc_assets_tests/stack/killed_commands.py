@@ -45,7 +45,7 @@ def require_rebuilt(database: Replicated, load: Load, *way: str) -> None:
 
 def require_read_again(database: Replicated, load: Load, session: SparkSession) -> None:
     """Reads ``ledger`` again, in four waves of three parts; killed once the first one is put."""
-    entry, book = database.entry("ledger"), ResnapshotBook.beside(database.config.registry)
+    entry, book = database.entry("ledger"), ResnapshotBook.of_registry(database.config.registry)
     with load, merging(database, session, "ledger", pause=4):
         reading = database.start("resnapshot", "--table", "ledger")
         kill(reading, lambda: book.load(entry.table) is not None)

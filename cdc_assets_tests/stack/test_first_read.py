@@ -138,7 +138,7 @@ def test_what_the_log_holds_from_before_or_has_lost_makes_no_difference(
         state = target(database)
         assert state is not None
         assert state.published is not None
-        assert state.published.carried.beside is None
+        assert state.published.carried.shadow is None
 
 
 def test_what_cannot_be_read_exactly_is_refused_by_name(
@@ -196,8 +196,8 @@ def begun(database: Replicated, spark: Session) -> None:
             database
         ) is not None:
             state = shadow(database)
-            beside = state.published.carried.beside if state and state.published else None
-            if beside is not None and beside.waves:
+            progress = state.published.carried.shadow if state and state.published else None
+            if progress is not None and progress.waves:
                 raise Death(point)
 
     with hooked(hook), pytest.raises(Death):

@@ -60,7 +60,7 @@ def database(stack: LocalStack, stack_config: ReplicationConfig) -> Iterator[Rep
 def test_under_load_it_can_be_paused_killed_joined_and_resumed_and_mends_all_rows(
     database: Replicated, spark: Session, beside: SparkSession
 ) -> None:
-    book = ResnapshotBook.beside(database.config.registry)
+    book = ResnapshotBook.of_registry(database.config.registry)
     table = database.entry("ledger").table
     keys = random.Random(7).sample(range(0, ROWS, 2), ROWS // 100)
     corrupt(database, spark, "ledger", keys, new=10 * ROWS, seed=7)

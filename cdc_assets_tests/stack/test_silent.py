@@ -10,7 +10,7 @@ from cdc_assets.errors import SilentChangeError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.operate.services import Services
 from cdc_assets.operations.accept_restart.desk import RestartDesk
-from cdc_assets.orchestration.verify_schedules import in_doubt
+from cdc_assets.orchestration.verify_schedules import doubted_tables
 from cdc_assets.schema.silent import SilentChange, SilentKind
 from cdc_assets_tests.operated import session_of
 from cdc_assets_tests.pipeline import Session
@@ -52,7 +52,7 @@ class World(Merging):
     def is_next(self, table: str) -> bool:
         """Whether a schedule compares it next, though nothing of it was merged since."""
         entry = self.database.entry(table)
-        return entry in in_doubt(Services(self.database.config), [entry])
+        return entry in doubted_tables(Services(self.database.config), [entry])
 
 
 def test_what_no_event_tells_is_seen_in_the_catalog_and_put_right(

@@ -73,7 +73,7 @@ def killed(shop: Replicated, *arguments: str) -> None:
 
 def test_a_table_keeps_its_place_and_is_equal_again(shop: Replicated) -> None:
     lake, orders = Lake(shop.config), shop.entry("orders")
-    desired = DesiredBook.beside(shop.config.registry)
+    desired = DesiredBook.of_registry(shop.config.registry)
     with load(shop) as done:
         more(done)
         shop.replicate()

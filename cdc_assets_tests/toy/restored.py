@@ -126,7 +126,7 @@ def placed(
     earlier: dict[tuple[int, object], tuple[int, ...]] = {}
     after = dict(merged)
     for record, change in here:
-        told_ms = record.event.ts_ms if record.event else None
+        source_ms = record.event.ts_ms if record.event else None
         position = by_position(change, raised)[:-1]
         is_below = False
         for key in keys_of(record):
@@ -140,7 +140,7 @@ def placed(
             NumberingPlace(
                 change.offset,
                 position[:1],
-                told_ms,
+                source_ms,
                 may_witness=is_row and not change.incremental and not change.floats,
                 floats=floats,
                 is_overtaken=floats and is_below,
@@ -239,10 +239,10 @@ class Reader:
                 self.truncated = max(self.truncated, commit)
             elif record.event is not None:
                 highest[partition] = max(highest.get(partition, ()), commit)
-                at = (commit, each.told_ms or 0)
+                at = (commit, each.source_ms or 0)
                 of_key = (partition, record.event.key)
                 newest[of_key] = max(newest.get(of_key, at), at)
-                told += [] if each.told_ms is None else [each.told_ms]
+                told += [] if each.source_ms is None else [each.source_ms]
         if told:
             self.restarts = self.restarts.used().read(_newest(newest, max(told)))
             self.highest = highest
@@ -250,7 +250,7 @@ class Reader:
 
 
 def _newest(
-    newest: Mapping[tuple[int, object], tuple[tuple[int, ...], int]], told_ms: int
+    newest: Mapping[tuple[int, object], tuple[tuple[int, ...], int]], source_ms: int
 ) -> Mapping[int, int]:
     """As `cdc_assets.merge.guards.restarts.watch` has it: of the newest change of each key."""
     of_partition: dict[int, list[tuple[tuple[int, ...], int]]] = defaultdict(list)
@@ -258,8 +258,8 @@ def _newest(
         of_partition[partition].append(at)
     latest = {p: max(ms for _, ms in each) for p, each in of_partition.items()}
     is_ordered = all(latest[p] <= max(each)[1] + APART_MS for p, each in of_partition.items())
-    hidden = told_ms > max(latest.values(), default=told_ms) + APART_MS
-    return newest_after(latest, told_ms, is_ordered=is_ordered and not hidden)
+    hidden = source_ms > max(latest.values(), default=source_ms) + APART_MS
+    return newest_after(latest, source_ms, is_ordered=is_ordered and not hidden)
 
 
 class WentBackError(Exception):

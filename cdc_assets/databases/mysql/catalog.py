@@ -111,8 +111,8 @@ def _foreign_keys(
         keys = tuple(ForeignKey(r[2], (r[3], r[4]), r[5], r[6]) for r in group)
         if not all(each.is_known for each in keys):
             made = _MADE.format(table=f"{quote(schema)}.{quote(table)}")
-            (told,) = asked(dsn, (made, {}))
-            keys = with_rules(keys, told[0][1])
+            (create,) = asked(dsn, (made, {}))
+            keys = with_rules(keys, create[0][1])
         found[schema, table] = keys
     return found
 
@@ -178,19 +178,21 @@ def default_facts(
     """
     type_, words = parse_column_type(type_text), extra.lower()
     if "auto_increment" in words or "generated" in words:
-        return ColumnFacts(is_untold=True)
+        return ColumnFacts(is_unknown=True)
     if default is None or (is_mariadb and default.upper() == "NULL"):
         is_other = _implies_another(type_)
-        return ColumnFacts(is_implied=not_null and not is_other, is_untold=not_null and is_other)
+        return ColumnFacts(is_implied=not_null and not is_other, is_unknown=not_null and is_other)
     if type_.name == "float" and len(_DIGIT.findall(default)) >= _FLOAT_DIGITS:
-        return ColumnFacts(is_untold=True)
+        return ColumnFacts(is_unknown=True)
     is_number = _NUMBER.fullmatch(default) or (
         type_.name == "double" and _DOUBLE.fullmatch(default)
     )
     if not is_mariadb or is_number:
         return ColumnFacts(existing=default)
     text = _QUOTED.fullmatch(default)
-    return ColumnFacts(existing=text[1].replace("''", "'")) if text else ColumnFacts(is_untold=True)
+    return (
+        ColumnFacts(existing=text[1].replace("''", "'")) if text else ColumnFacts(is_unknown=True)
+    )
 
 
 def _implies_another(type_: MysqlType) -> bool:

@@ -131,7 +131,7 @@ class MysqlDialect(Dialect[MysqlSource]):
         """See `Dialect`."""
         return _as_text(_canonical(source, compared, value))
 
-    def told(self, source: MysqlSource, compared: Compared, value: str) -> str:
+    def lake_text(self, source: MysqlSource, compared: Compared, value: str) -> str:
         """See `Dialect`."""
         match compared.form:
             case Form.FLOATING:

@@ -211,11 +211,11 @@ class MysqlTable:
         return describe_table(self.columns, self.primary_key, modes, comment=self.comment)
 
     def corrected(
-        self, told: Described, names: Collection[str], modes: ConnectorModes
+        self, described: Described, names: Collection[str], modes: ConnectorModes
     ) -> Described:
         """Adds the integers that have no sign, see `with_unsigned`."""
         del modes
-        return with_unsigned(told, (each for each in self.columns if each.name in names))
+        return with_unsigned(described, (each for each in self.columns if each.name in names))
 
     def described_as_text(self, zone: str | None) -> Described:
         """Describes all columns as a format of texts writes them; see `describe_text_table`."""
@@ -249,8 +249,8 @@ class ForeignKey:
     @property
     def rules(self) -> str:
         """The rules by which it changes rows, as SQL; empty if it changes none."""
-        told = (("ON DELETE", self.on_delete), ("ON UPDATE", self.on_update))
-        return " ".join(f"{on} {rule}" for on, rule in told if rule in _CHANGING)
+        rules = (("ON DELETE", self.on_delete), ("ON UPDATE", self.on_update))
+        return " ".join(f"{on} {rule}" for on, rule in rules if rule in _CHANGING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,8 +268,8 @@ class Filters:
     @classmethod
     def of(cls, status: Sequence[Sequence[object]]) -> Filters:
         """Reads the answer to ``SHOW MASTER STATUS``; nothing if there is none."""
-        told = [str(each or "") for each in (status[0][2:4] if status else ("", ""))]
-        only, never = (tuple(filter(None, text.split(","))) for text in told)
+        filters = [str(each or "") for each in (status[0][2:4] if status else ("", ""))]
+        only, never = (tuple(filter(None, text.split(","))) for text in filters)
         return cls(only, never)
 
     def leave_out(self, schema: str) -> str:
@@ -297,8 +297,8 @@ def logs_cascades(variables: Mapping[str, str]) -> bool:
 def _constraints(create: str) -> Iterator[tuple[str, str]]:
     """Yields the foreign keys and their rules; MariaDB does not double quotes inside of names."""
     for line in create.split("\n"):
-        _, is_one, told = line.strip().partition("CONSTRAINT `")
-        name, is_key, rest = told.rpartition("` FOREIGN KEY (")
+        _, is_one, definition = line.strip().partition("CONSTRAINT `")
+        name, is_key, rest = definition.rpartition("` FOREIGN KEY (")
         if is_one and is_key and ") REFERENCES " in rest:
             yield name.replace("``", "`"), rest.rpartition(")")[2]
 
@@ -310,14 +310,14 @@ def with_rules(keys: Sequence[ForeignKey], create: str) -> tuple[ForeignKey, ...
         keys: of one table.
         create: the statement, as the server writes it: a constraint a line.
     """
-    told = {name: dict(_RULE.findall(rules)) for name, rules in _constraints(create)}
+    by_name = {name: dict(_RULE.findall(rules)) for name, rules in _constraints(create)}
     return tuple(
         replace(
             each,
-            on_delete=told[each.name].get("DELETE", "RESTRICT"),
-            on_update=told[each.name].get("UPDATE", "RESTRICT"),
+            on_delete=by_name[each.name].get("DELETE", "RESTRICT"),
+            on_update=by_name[each.name].get("UPDATE", "RESTRICT"),
         )
-        if each.name in told
+        if each.name in by_name
         else each
         for each in keys
     )

@@ -131,13 +131,13 @@ def describe_table(
     return described_by_catalog((map_column(c, modes) for c in columns), key, comment)
 
 
-def with_unsigned(told: Described, columns: Iterable[MysqlColumn]) -> Described:
+def with_unsigned(described: Described, columns: Iterable[MysqlColumn]) -> Described:
     """Returns the columns of a record's schema with ``bigint unsigned`` columns as such.
 
     With ``bigint.unsigned.handling.mode=long`` the schema is that of ``bigint``.
     """
     names = (each.name for each in columns if _is_unsigned_long(each))
-    return told.with_unsigned(dict.fromkeys(names, UNSIGNED_LONG))
+    return described.with_unsigned(dict.fromkeys(names, UNSIGNED_LONG))
 
 
 def _is_unsigned_long(column: MysqlColumn) -> bool:

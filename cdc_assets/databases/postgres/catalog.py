@@ -88,7 +88,7 @@ def _asked(
 
 def _table(facts: Sequence[Any]) -> PostgresTable:
     columns, key, identity, comment, identity_key, deferrable_key, *publishing = facts
-    publications, partitions, by_partition, root, told, oid, *logging = publishing
+    publications, partitions, by_partition, root, column_facts, oid, *logging = publishing
     is_unlogged, identities, look = logging
     published = tuple(_publication(**each) for each in publications or ())
     return PostgresTable(
@@ -102,7 +102,7 @@ def _table(facts: Sequence[Any]) -> PostgresTable:
         tuple(root) if root else None,
         tuple((schema, name) for schema, name in partitions or ()),
         tuple(by_partition or ()),
-        _facts({column["name"]: column["type_name"] for column in columns}, told),
+        _facts({column["name"]: column["type_name"] for column in columns}, column_facts),
         f"oid {oid}",
         is_unlogged,
         tuple(RowIdentity(ReplicaIdentity(k), tuple(of or ())) for k, of in identities or ()),
@@ -123,11 +123,11 @@ def _look(said: Mapping[str, Any], published: Sequence[Publication]) -> CatalogL
     )
 
 
-def _facts(types: Mapping[str, str], told: Mapping[str, Any]) -> dict[str, ColumnFacts]:
+def _facts(types: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, ColumnFacts]:
     """Drops existing values that the connector writes in another form than the database."""
-    found = {name: ColumnFacts(**each) for name, each in told.items()}
+    found = {name: ColumnFacts(**each) for name, each in given.items()}
     return {
-        name: replace(facts, existing=None, is_untold=True)
+        name: replace(facts, existing=None, is_unknown=True)
         if facts.existing is not None and types.get(name) in _REWRITTEN
         else facts
         for name, facts in found.items()
@@ -215,7 +215,7 @@ WITH RECURSIVE wanted AS (
     SELECT a.attrelid, jsonb_object_agg(a.attname, jsonb_build_object(
         'number', a.attnum,
         'existing', CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1] END,
-        'is_untold', NOT a.atthasmissing AND w.is_rewritten AND
+        'is_unknown', NOT a.atthasmissing AND w.is_rewritten AND
                      (a.atthasdef OR a.attidentity <> '' OR d.typdefault IS NOT NULL)
     )) AS facts
     FROM wanted w

@@ -127,7 +127,7 @@ def seconds_digits(modifier: int) -> int | None:
 
 
 def toast_warning(
-    columns: Iterable[PostgresColumn], modes: ConnectorModes, told: Described | None = None
+    columns: Iterable[PostgresColumn], modes: ConnectorModes, described: Described | None = None
 ) -> tuple[str, ...]:
     """Warns of columns that lose large values, which look like values that became NULL.
 
@@ -137,9 +137,9 @@ def toast_warning(
     Args:
         columns: of one table.
         modes: the connector's.
-        told: what a record's schema says of them, which counts more than modes.
+        described: what a record's schema says of them, which counts more than modes.
     """
-    sent = told.columns if told is not None else ()
+    sent = described.columns if described is not None else ()
     wires = {c.name: c.element_wire or c.wire for c in sent if isinstance(c, Column)}
     lost: dict[str, list[str]] = {}
     for each in (c for c in columns if c.may_be_toasted):

@@ -96,11 +96,11 @@ class PostgresDialect(Dialect[PostgresColumn]):
         texts = f"coalesce({listed} WITH ORDINALITY AS u(v, o)), '')"
         return f"CASE WHEN {value} IS NOT NULL THEN {texts} END"
 
-    def told(self, source: PostgresColumn, compared: Compared, value: str) -> str:
+    def lake_text(self, source: PostgresColumn, compared: Compared, value: str) -> str:
         """See `Dialect`; for a list, JSON of its elements."""
         if not compared.is_list:
-            return _told(source, compared, value)
-        elements = f"ARRAY(SELECT {_told(source, compared, 'u.v')} FROM unnest({value})"  # noqa: S608
+            return _lake_text(source, compared, value)
+        elements = f"ARRAY(SELECT {_lake_text(source, compared, 'u.v')} FROM unnest({value})"  # noqa: S608
         listed = f"{elements} WITH ORDINALITY AS u(v, o) ORDER BY u.o)"
         return f"CASE WHEN {value} IS NOT NULL THEN array_to_json({listed})::text END"
 
@@ -118,7 +118,7 @@ class PostgresDialect(Dialect[PostgresColumn]):
             return None
         match compared.form:
             case Form.TEXT | Form.PADDED:
-                return f'({_told(source, compared, value)}) COLLATE "C"'
+                return f'({_lake_text(source, compared, value)}) COLLATE "C"'
             case Form.BOOLEAN:
                 return f"({value} = B'1')" if source.type_name == "bit" else value
             case Form.INTEGER | Form.DECIMAL:
@@ -314,7 +314,7 @@ def _canonical(source: PostgresColumn, compared: Compared, value: str) -> str:
             return _written(source, value)
 
 
-def _told(source: PostgresColumn, compared: Compared, value: str) -> str:
+def _lake_text(source: PostgresColumn, compared: Compared, value: str) -> str:
     match compared.form:
         case Form.PADDED:
             return _output(value)

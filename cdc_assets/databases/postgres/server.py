@@ -115,20 +115,23 @@ def nudge(dsn: str, statement: str | None) -> None:
     Raises:
         UnreachableError: as `read_slots`.
     """
-    with _told(dsn), connected(dsn, silent_seconds=SILENT_SECONDS) as connection:
+    with _translated_errors(dsn), connected(dsn, silent_seconds=SILENT_SECONDS) as connection:
         connection.execute(_NUDGE if statement is None else statement.encode())
 
 
 def _asked(
     dsn: str, *queries: LiteralString, values: Mapping[str, str | None] | None = None
 ) -> list[tuple[Any, ...]]:
-    with _told(dsn), connected(dsn, silent_seconds=SILENT_SECONDS, autocommit=True) as asked:
+    with (
+        _translated_errors(dsn),
+        connected(dsn, silent_seconds=SILENT_SECONDS, autocommit=True) as asked,
+    ):
         asked.execute(f"SET statement_timeout = {STATEMENT_MILLIS:d}".encode())
         return [row for query in queries for row in asked.execute(query, values).fetchall()]
 
 
 @contextmanager
-def _told(dsn: str) -> Generator[None]:
+def _translated_errors(dsn: str) -> Generator[None]:
     try:
         yield
     except psycopg.Error as error:

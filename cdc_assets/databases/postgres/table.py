@@ -230,16 +230,18 @@ class PostgresTable:
 
     def described(self, modes: ConnectorModes) -> Described:
         """Describes all columns, as a connector with these modes writes them."""
-        told = describe_table(self.columns, self.primary_key, modes, comment=self.comment)
-        return replace(told, warnings=(*told.warnings, *toast_warning(self.columns, modes)))
+        found = describe_table(self.columns, self.primary_key, modes, comment=self.comment)
+        return replace(found, warnings=(*found.warnings, *toast_warning(self.columns, modes)))
 
     def corrected(
-        self, told: Described, names: Collection[str], modes: ConnectorModes
+        self, described: Described, names: Collection[str], modes: ConnectorModes
     ) -> Described:
         """Refuses columns that arrive without their values, see `without_lost`."""
         mine = [each for each in self.columns if each.name in names]
-        told = replace(told, warnings=(*told.warnings, *toast_warning(mine, modes, told)))
-        return without_lost(told, mine, modes)
+        described = replace(
+            described, warnings=(*described.warnings, *toast_warning(mine, modes, described))
+        )
+        return without_lost(described, mine, modes)
 
 
 # ── changes without events ────────────────────────────────────────────────────────────────
@@ -263,14 +265,14 @@ def changes(
         yield SilentChange(_PARTITIONS, f"{_some(gone, 'partition')} detached or dropped")
     if came:
         yield SilentChange(_PARTITIONS, f"{_some(came, 'partition')} attached with rows")
-    yield from _written_anew(before, now)
+    yield from _rewritten(before, now)
     yield from _relabelled(before, now)
     if now.published and set(before.published) - set(now.published):
         why = "it was taken out of a publication and may have been put in again"
         yield SilentChange(SilentKind.UNLOGGED, f"{why}: changes in between were not sent")
 
 
-def _written_anew(before: CatalogLook, now: CatalogLook) -> Iterator[SilentChange]:
+def _rewritten(before: CatalogLook, now: CatalogLook) -> Iterator[SilentChange]:
     """Yields rows that have other files, and why if a column's definition changed with them.
 
     ``ALTER TABLE … TYPE … USING`` and a default that differs by row do so; VACUUM FULL, CLUSTER and

@@ -93,14 +93,14 @@ _STAND_INS: Final[dict[str, StoredAs]] = {
     "halfvec": StoredAs(ListOf(Primitive.FLOAT), Wire.LIST, Wire.FLOAT),
     "sparsevec": stand_ins.DOCUMENT,
 }
-_UNLESS_TOLD: Final = (
+_UNLESS_INCLUDED: Final = (
     "unless include.unknown.datatypes=true is set there, and connector.include_unknown_datatypes: "
     "true here"
 )
-_LEFT_OUT: Final = f"the connector leaves this type out of its events, {_UNLESS_TOLD}"
+_LEFT_OUT: Final = f"the connector leaves this type out of its events, {_UNLESS_INCLUDED}"
 _NAME: Final = (
     "the connector sends its values in snapshots only, and NULL or empty text in changes, "
-    f"{_UNLESS_TOLD}"
+    f"{_UNLESS_INCLUDED}"
 )
 _AS_TEXT: Final = "PostgreSQL's text of the value, in UTF-8"
 _EMPTIED: Final = frozenset({"int2vector", "oidvector"})
@@ -139,7 +139,7 @@ def describe_table(
 
 
 def without_lost(
-    told: Described, columns: Iterable[PostgresColumn], modes: ConnectorModes
+    described: Described, columns: Iterable[PostgresColumn], modes: ConnectorModes
 ) -> Described:
     """Corrects a description from a record's schema: refuses columns whose values are not sent.
 
@@ -155,14 +155,14 @@ def without_lost(
         lost = _lost(source, modes)
         if lost is not None:
             return as_column(source, lost)
-        if isinstance(column, UnmappedColumn) or column.name in told.key:
+        if isinstance(column, UnmappedColumn) or column.name in described.key:
             return column
         reason = lost_when_unchanged(source, column.wire, modes, is_bytes=_is_bytes(source))
         if reason is None:
             return column
         return UnmappedColumn(column.name, source.type_text, reason, accepted=column)
 
-    return replace(told, columns=tuple(corrected(each) for each in told.columns))
+    return replace(described, columns=tuple(corrected(each) for each in described.columns))
 
 
 def _sent_as(lost: PostgresColumn) -> Collection[Wire]:

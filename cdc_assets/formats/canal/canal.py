@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 CANAL: Final = "canal"
-_UNTOLD: Final = Refusal(
+_UNTYPED: Final = Refusal(
     "its messages do not tell their types (mysqlType), and the configuration not those of all of "
     "its columns",
     "name every column under tables.<schema.table>.columns",
@@ -91,37 +91,37 @@ class Canal(Format):
 
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
         """Samples the table; its types are those of its first message, or as configured."""
-        told = [message for record in records for message in self.mine(record, table)]
-        whole = [message for message in told if messages.is_whole(message)]
+        found = [message for record in records for message in self.table_messages(record, table)]
+        whole = [message for message in found if messages.is_whole(message)]
         rows = tuple(row for message in whole for row in messages.rows_of(message))
         described = (messages.described(message, self._zone) for message in whole)
         typed = next((each for each in described if each is not None), None)
         types = self.source.overrides(table).column_types
         # Otherwise a text could be anything: Canal writes every value as text.
-        is_told = typed is not None or all(name in types for row in rows for name in row)
+        is_typed = typed is not None or all(name in types for row in rows for name in row)
         key = next(map(messages.keys_of, whole), ())
         return Sample(
             count=len(records),
-            events=len(told),
+            events=len(found),
             rows=rows,
             has_row=bool(rows),
             keys=(),
-            sources=tuple(map(messages.source_of, told)),
+            sources=tuple(map(messages.source_of, found)),
             dialect=CANAL,
             described=typed,
             guessed=guessed.guess(rows, key, self._zone),
-            refusal=None if is_told else _UNTOLD,
+            refusal=None if is_typed else _UNTYPED,
         )
 
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
         """Returns whether one of its messages is of the table, and has rows."""
-        return any(map(messages.rows_of, self.mine(record, table)))
+        return any(map(messages.rows_of, self.table_messages(record, table)))
 
     def statements(self, record: RawRecord, scheme: Scheme) -> tuple[Ddl, ...]:
         """Reads statements from ``isDdl`` and ``sql``."""
         return tuple(statements_of(self.flat(record), record.coordinate, scheme))
 
-    def mine(self, record: RawRecord, table: TableName) -> list[Message]:
+    def table_messages(self, record: RawRecord, table: TableName) -> list[Message]:
         """Returns the messages of a record that change rows of a table."""
         read = self.flat(record)
         return [each for each in read if messages.table_of(each, table.source) == table]

@@ -41,8 +41,8 @@ from cdc_assets.formats.record_json import (
     NO_OBJECT,
     PAYLOAD,
     compared_with,
+    misfits,
     parsed,
-    unlike,
     unread,
 )
 from cdc_assets.formats.spec import CONTROL, LINE_BITS, ROW_OPS, STATEMENT, ReadSpec
@@ -91,8 +91,8 @@ _FIELDS: Final = ("database", "table", "type", "isDdl", "es", "mysqlType", "sql"
 
 def numbered(raw: DataFrame, table: TableName) -> DataFrame:
     """Adds the `writer` of messages, parsed once rather than in each part of the condition."""
-    told = raw.withColumn("said", _said())
-    return told.withColumn("writer", _number(F.col("said"), table)).drop("said")
+    parsed = raw.withColumn("said", _said())
+    return parsed.withColumn("writer", _number(F.col("said"), table)).drop("said")
 
 
 def writer(table: TableName) -> Expression:
@@ -127,10 +127,10 @@ def _as_bytes(types: Expression, codes: Expression) -> Expression:
     return F.when(codes.rlike(_MAY_BE_BYTES), names)
 
 
-def _without_row(told: Expression) -> Expression:
+def _without_row(extension: Expression) -> Expression:
     """Returns why a message of TiCDC's does not hold its row; NULL if the row is complete."""
-    is_elsewhere = F.coalesce(told.getField("claimCheckLocation"), F.lit("")) != ""
-    return F.when(told.getField("onlyHandleKey"), _ONLY_KEY).when(is_elsewhere, _ELSEWHERE)
+    is_elsewhere = F.coalesce(extension.getField("claimCheckLocation"), F.lit("")) != ""
+    return F.when(extension.getField("onlyHandleKey"), _ONLY_KEY).when(is_elsewhere, _ELSEWHERE)
 
 
 def is_untyped(spec: ReadSpec) -> bool:
@@ -192,13 +192,13 @@ def _odd_names(data: Expression, kind: str) -> Expression:
         data: the rows.
         kind: ``unknown`` or ``absent``.
     """
-    named = F.transform(data, lambda row: unlike(row).getField(kind))
+    named = F.transform(data, lambda row: misfits(row).getField(kind))
     return if_any(F.array_distinct(F.flatten(F.filter(named, lambda names: names.isNotNull()))))
 
 
 def _type(spec: ReadSpec) -> StructType:
     images = ArrayType(_images(spec))
-    told = {
+    fields = {
         "commitTs": StringType(),
         "onlyHandleKey": BooleanType(),
         "claimCheckLocation": StringType(),
@@ -215,7 +215,9 @@ def _type(spec: ReadSpec) -> StructType:
             StructField("mysqlType", StringType()),
             StructField("sql", StringType()),
             StructField("reject", StringType()),
-            StructField("_tidb", StructType([StructField(n, type_) for n, type_ in told.items()])),
+            StructField(
+                "_tidb", StructType([StructField(n, type_) for n, type_ in fields.items()])
+            ),
         ]
     )
 

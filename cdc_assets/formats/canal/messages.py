@@ -105,8 +105,8 @@ def _sql_types(message: Message) -> dict[str, int]:
 
 def is_whole(message: Message) -> bool:
     """Returns whether it holds its rows, and not only their keys, as TiCDC's large messages do."""
-    told = mapping(message.get("_tidb"))
-    return not (told.get("onlyHandleKey") or told.get("claimCheckLocation"))
+    extension = mapping(message.get("_tidb"))
+    return not (extension.get("onlyHandleKey") or extension.get("claimCheckLocation"))
 
 
 def described(message: Message, zone: str | None) -> Described | None:

@@ -39,7 +39,7 @@ class CanalProtobuf(Canal):
 
     def unpacked(self, record: RawRecord, table: TableName) -> Sequence[RawRecord]:
         """Returns each message as JSON."""
-        mine = self.mine(record, table)
+        mine = self.table_messages(record, table)
         return tuple(replace(record, value=json.dumps(each).encode()) for each in mine)
 
     def opened(self, raw: DataFrame) -> DataFrame:

@@ -98,7 +98,7 @@ class AddedFields:
             if name in row
         }
         scheme = _SCHEMES.get(str(found.get("connector")))
-        is_read_told = self.op in row or "snapshot" in found
-        if scheme is None or not is_read_told or not {"ts_ms", *NEEDED[scheme]} <= found.keys():
+        is_read_known = self.op in row or "snapshot" in found
+        if scheme is None or not is_read_known or not {"ts_ms", *NEEDED[scheme]} <= found.keys():
             found.pop("connector", None)
         return found

@@ -258,8 +258,8 @@ class DebeziumAvro(Format):
         from cdc_assets.formats.debezium.envelope import with_owner
 
         number = avro_records.writer(layout.dialect, has_key=False)
-        told = raw.withColumn("writer", number)
-        found = told.where("writer IS NOT NULL AND value IS NOT NULL")
+        numbered = raw.withColumn("writer", number)
+        found = numbered.where("writer IS NOT NULL AND value IS NOT NULL")
         shown = avro_records.shown_id(layout.dialect)
         ids = {
             row["writer"]: _value_id(row.asDict(), layout)
@@ -268,7 +268,7 @@ class DebeziumAvro(Format):
         texts = {number: self._schemas.wire(each, topic) for number, each in ids.items()}
         readable = {number: text for number, text in texts.items() if text is not None}
         origin = avro_records.origin(readable, layout.dialect)
-        return with_owner(told, origin).drop("writer")
+        return with_owner(numbered, origin).drop("writer")
 
     def sources(
         self, raw: DataFrame, layout: Layout, order: Order, writers: Mapping[int, str]

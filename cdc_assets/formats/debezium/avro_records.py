@@ -189,15 +189,15 @@ def envelope(document: Expression, spec: ReadSpec, placeholder: str) -> Envelope
     shape = Shape.of(_text(spec.writers, "value"))
     source = _source(document, shape, common.source_type(spec.order, spec))
     op = _field(document, shape, "op", StringType())
-    told = F.when(F.col("value").isNull(), TOMBSTONE).otherwise(op)
+    kind = F.when(F.col("value").isNull(), TOMBSTONE).otherwise(op)
     before = _row(document, shape, "before", spec.before_columns)
     after = _row(document, shape, "after", spec.schema.columns)
     key = _record_key(spec)
     unframed = _NOT_OF_GLUE if spec.layout.dialect == Framing.GLUE else _UNFRAMED
     snapshot = F.coalesce(source.getField("snapshot"), F.lit("false")) != "false"
     return Envelope(
-        op=told,
-        is_read=(told == "r") | snapshot,
+        op=kind,
+        is_read=(kind == "r") | snapshot,
         before=before.image,
         after=after.image,
         # The schema of ``before`` is that of the row: columns that were not logged are NULL in it.
@@ -208,10 +208,10 @@ def envelope(document: Expression, spec: ReadSpec, placeholder: str) -> Envelope
         ordinal=_ordinal(document, shape, spec),
         reject=F.when(F.col("value").isNotNull() & F.col("writer").isNull(), unframed),
         no_op=_NO_OP,
-        odd=F.coalesce(common.misnamed(told, source, spec), *_broken(document, shape, spec)),
+        odd=F.coalesce(common.misnamed(kind, source, spec), *_broken(document, shape, spec)),
         other_table=common.other_table(source, spec),
         unknown=no_names(),
-        absent=F.when(told.isin(*ROW_OPS), lacks(spec)),
+        absent=F.when(kind.isin(*ROW_OPS), lacks(spec)),
         checks_texts=True,
     )
 
@@ -356,5 +356,5 @@ def _broken(document: Expression, shape: Shape, spec: ReadSpec) -> Iterator[Expr
     for image, columns in (("after", spec.schema.columns), ("before", spec.before_columns)):
         if shape.field(image).fields and _structures(columns):
             name = document.getField(image).getField(NOT_UTF8)
-            told = F.concat(F.lit("column '"), name, F.lit("': it is not UTF-8"))
-            yield F.when(name.isNotNull(), told)
+            reason = F.concat(F.lit("column '"), name, F.lit("': it is not UTF-8"))
+            yield F.when(name.isNotNull(), reason)

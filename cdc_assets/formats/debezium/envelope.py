@@ -56,7 +56,7 @@ def with_owner(raw: DataFrame, origin: Expression) -> DataFrame:
         raw: the records.
         origin: `ORIGIN` of each.
     """
-    told = raw.withColumn("origin", origin)
+    placed = raw.withColumn("origin", origin)
     named = table_named(F.col("origin").getField("source"))
     is_delete = F.coalesce(F.col("origin").getField("op") == "d", F.lit(False))
     said = F.rtrim(F.col("value").cast("string"))  # a tombstone that a converter has written
@@ -64,7 +64,7 @@ def with_owner(raw: DataFrame, origin: Expression) -> DataFrame:
     op = F.col("origin").getField("op")
     is_empty = F.col("value").isNull() | (op.isNull() & F.coalesce(is_nothing, F.lit(False)))
     columns = {"of_table": named, "is_delete": is_delete, "is_empty": is_empty}
-    return told.withColumns(columns).drop("origin")
+    return placed.withColumns(columns).drop("origin")
 
 
 def table_named(source: Expression) -> Expression:

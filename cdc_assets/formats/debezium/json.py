@@ -139,15 +139,15 @@ class DebeziumJson(Format):
     def look(self, records: Sequence[RawRecord], table: TableName) -> Sample:
         """Samples the table in the dialect of the first event; ignores other dialects' events."""
         documents = [read_object(record.value) for record in records]
-        all_told = [told for document in documents if (told := self._told(document))]
-        told = [each for each in all_told if each.dialect is all_told[0].dialect]
-        events = tuple(each.event for each in told)
+        all_events = [each for document in documents if (each := self._event_of(document))]
+        mine = [each for each in all_events if each.dialect is all_events[0].dialect]
+        events = tuple(each.event for each in mine)
         keys = [key for r in records if is_object(r.key) and (key := read_object(r.key))]
-        rows = tuple(row for each in told if (row := _row(each)))
+        rows = tuple(row for each in mine if (row := _row(each)))
         columns = frozenset(name for row in rows for name in row)
         sources = tuple(s for each in events if isinstance(s := each.get("source"), dict))
         nothing = _ChangeEvent(self._enveloped, {}, is_inline=False, schema=None)
-        first = next((each for each in told if each.is_inline), told[0] if told else nothing)
+        first = next((each for each in mine if each.is_inline), mine[0] if mine else nothing)
         dialect = first.dialect
         return Sample(
             count=len(records),
@@ -165,11 +165,11 @@ class DebeziumJson(Format):
     def _scalars(self, records: Sequence[RawRecord]) -> tuple[tuple[bytes, JsonObject], ...]:
         """Returns keys that are not objects, of records that hold their row."""
         rows = (
-            (record.key, self._told(read_object(record.value)))
+            (record.key, self._event_of(read_object(record.value)))
             for record in records
             if record.key is not None and not is_object(record.key)
         )
-        return tuple((key, row) for key, told in rows if told is not None and (row := _row(told)))
+        return tuple((key, row) for key, each in rows if each is not None and (row := _row(each)))
 
     def refuses(self, layout: Layout, key: Sequence[str]) -> Refusal | None:
         """Refuses records without the row before an update, where the key needs that row."""
@@ -178,21 +178,21 @@ class DebeziumJson(Format):
 
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
         """Whether a record has an ``after``."""
-        told = self._told(read_object(record.value))
-        return told is not None and bool(mapping(told.event.get("after")))
+        found = self._event_of(read_object(record.value))
+        return found is not None and bool(mapping(found.event.get("after")))
 
     def named(self, record: RawRecord, source: str) -> TableName | None:
         """Reads ``source``."""
-        told = self._told(read_object(record.value))
-        return named_in(mapping(told.event.get("source")), source) if told else None
+        found = self._event_of(read_object(record.value))
+        return named_in(mapping(found.event.get("source")), source) if found else None
 
     def mark(self, raw: RawRecord, *, only_partition: bool) -> LogRecord | None:
         """Reads ``transaction`` and ``source``."""
         if is_nothing(raw.value):
             return None
         document = read_object(raw.value)
-        told = self._told(document)
-        event = opened(document).body if told is None else told.event
+        found = self._event_of(document)
+        event = opened(document).body if found is None else found.event
         return mark_of(event, raw, only_partition=only_partition)
 
     def ended(self, raw: RawRecord) -> EndMark | None:
@@ -263,7 +263,7 @@ class DebeziumJson(Format):
         """Returns the dialects; each precedes dialects that would accept its records too."""
         return (CloudEvents(), self._flat, Documents(), self._enveloped)
 
-    def _told(self, document: JsonObject) -> _ChangeEvent | None:
+    def _event_of(self, document: JsonObject) -> _ChangeEvent | None:
         """Returns a document's event; None if the document's schema is not a schema of events."""
         for dialect in self._dialects:
             found = dialect.opened(document)
@@ -283,8 +283,8 @@ class DebeziumJson(Format):
         return records_of(layout.dialect, placeholder, self.added)
 
 
-def _row(told: _ChangeEvent) -> JsonObject:
-    return mapping(told.event.get("after") or told.event.get("before"))
+def _row(change: _ChangeEvent) -> JsonObject:
+    return mapping(change.event.get("after") or change.event.get("before"))
 
 
 def _partial_rows(sources: Sequence[JsonObject]) -> Refusal | None:

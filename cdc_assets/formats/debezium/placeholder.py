@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from cdc_assets.schema.types import Column, TableSchema
 
 
-def unset_able(target: TableSchema, others: Iterable[TableSchema] = ()) -> tuple[str, ...]:
+def omittable(target: TableSchema, others: Iterable[TableSchema] = ()) -> tuple[str, ...]:
     """Returns the target's columns that updates may leave out, according to any of the schemas."""
     marked = {c.name for schema in (target, *others) for c in schema.columns if may_be_unset(c)}
     return tuple(name for name in target.names if name in marked)

@@ -104,9 +104,9 @@ def _after(event: JsonObject) -> Iterator[tuple[Relation, tuple[str, ...]]]:
             yield Relation(parts[-2], parts[-1]), tuple(map(str, names))
 
 
-def _parts(told: object) -> list[str]:
+def _parts(database: object) -> list[str]:
     """Splits ``"db"."table"``, or ``"db"."schema"."table"``."""
-    text = told.strip('"') if isinstance(told, str) else ""
+    text = database.strip('"') if isinstance(database, str) else ""
     return text.split('"."') if text else []
 
 

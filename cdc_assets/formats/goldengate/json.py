@@ -65,10 +65,10 @@ class OggJson(Format):
         found = (messages.table_of(read_object(each.value), source) for each in records)
         return frozenset(table for table in found if table is not None)
 
-    def table_called(self, name: str, beside: TableName) -> TableName:
+    def table_called(self, name: str, origin: TableName) -> TableName:
         """Splits at the last dot: a container database precedes the schema (``PDB1.HR.EMP``)."""
         schema, _, table = name.rpartition(".")
-        return TableName(beside.source, schema, table)
+        return TableName(origin.source, schema, table)
 
     def half_named(self, record: RawRecord) -> str:
         """Returns ``table``: a template may write the table's name without its schema."""

@@ -11,7 +11,7 @@ from cdc_assets.formats import json_images as images
 from cdc_assets.formats.envelope import Envelope, Image, OmittedValues, no_image, no_names, no_text
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.goldengate.messages import OPS, UPDATE
-from cdc_assets.formats.record_json import has_name, lacking, unlike, unread, value_text
+from cdc_assets.formats.record_json import has_name, lacking, misfits, unread, value_text
 from cdc_assets.formats.spec import ROW_OPS, ReadSpec
 from cdc_assets.formats.values import decoded
 from cdc_assets.schema.types import Column, Primitive, Wire, WireDetail
@@ -45,7 +45,7 @@ def envelope(document: Expression, spec: ReadSpec, zone: str | None) -> Envelope
     message = images.body_of(document)
     before, after = (images.image_of(document, each) for each in ("before", "after"))
     was, now_is = (message.getField(each) for each in ("before", "after"))
-    odd = unlike(now_is)
+    odd = misfits(now_is)
     op = _op(message)
     is_update = message.getField("op_type") == UPDATE
     schema, name = (F.regexp_extract(message.getField("table"), _NAME, at) for at in (1, 2))
@@ -116,8 +116,8 @@ def _several(document: Expression) -> Expression:
     """Rejects an array, or several objects in sequence."""
     text = F.ltrim(value_text())
     is_sequence = text.rlike(r'(?s)^\[\s*\{\s*"') | text.rlike(r'\}\s*\{\s*"table"\s*:')
-    is_told = unread(document).isNotNull() & is_sequence & text.contains('"op_type"')
-    return F.when(F.coalesce(is_told, F.lit(False)), _SEVERAL)
+    is_several = unread(document).isNotNull() & is_sequence & text.contains('"op_type"')
+    return F.when(F.coalesce(is_several, F.lit(False)), _SEVERAL)
 
 
 def _rejection(message: Expression, op: Expression) -> Expression:

@@ -11,7 +11,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.formats import json_images as images
 from cdc_assets.formats.envelope import Envelope, image_of, no_image, no_text, nothing_left_out
 from cdc_assets.formats.maxwell.messages import DDL, MARKS, OPS
-from cdc_assets.formats.record_json import lacking, unlike
+from cdc_assets.formats.record_json import lacking, misfits
 from cdc_assets.formats.spec import CONTROL, ROW_OPS, STATEMENT, ReadSpec
 from cdc_assets.schema.types import Column
 
@@ -32,7 +32,7 @@ def envelope(document: Expression, spec: ReadSpec) -> Envelope:
     message = images.body_of(document)
     data, old = (images.image_of(document, name) for name in ("data", "old"))
     row, was = (message.getField(each) for each in ("data", "old"))
-    odd = unlike(row)
+    odd = misfits(row)
     op = _op(message, spec.table)
     is_delete, is_row = op == "d", op.isin(*ROW_OPS)
 

@@ -81,10 +81,10 @@ class BinlogOrder(Order):
         placed = records_of(sources, has_row="row" in self.types)
         known: set[NumberingBegin] = {*before.restarts}
         try:
-            told, repeats = _told(placed, known)
-            while not known >= {*(found := scan(before, told)).restarts}:
+            records, repeats = _scan_records(placed, known)
+            while not known >= {*(found := scan(before, records)).restarts}:
                 known |= {*found.restarts}
-                told, repeats = _told(placed, known)
+                records, repeats = _scan_records(placed, known)
         except RestartSeenLateError as error:
             what = "the binlog was reset before changes that are merged already"
             remedy = "it is unknown which of these changes the table has: cdc-assets rebuild TABLE"
@@ -120,11 +120,13 @@ class MariaDbOrder(BinlogOrder):
         return self._place(placed, state, F.lit(True))
 
 
-def _told(placed: DataFrame, restarts: Iterable[NumberingBegin]) -> tuple[list[BinlogRecord], bool]:
+def _scan_records(
+    placed: DataFrame, restarts: Iterable[NumberingBegin]
+) -> tuple[list[BinlogRecord], bool]:
     """Returns the records to be scanned, and whether any repeats the place before it."""
     turns = _turns(placed, sorted({each.sent_ms for each in restarts}))
     rows = turns.orderBy("partition", "offset").collect()
-    told = [
+    records = [
         BinlogRecord(
             row["partition"], row["offset"], row["sent_ms"], row["base"],
             (row["file_no"], row["pos"]), row["gtid"], row["server_id"],
@@ -132,7 +134,7 @@ def _told(placed: DataFrame, restarts: Iterable[NumberingBegin]) -> tuple[list[B
         )
         for row in rows
     ]  # fmt: skip
-    return told, any(row["repeats"] for row in rows)
+    return records, any(row["repeats"] for row in rows)
 
 
 def records_of(sources: DataFrame, *, has_row: bool = True) -> DataFrame:
@@ -158,8 +160,8 @@ def records_of(sources: DataFrame, *, has_row: bool = True) -> DataFrame:
         (source.getField("row") if has_row else F.lit(None).cast("bigint")).alias("row"),
     )
     # Rows of incremental snapshots have a watermark's position, which a crash moves back.
-    told = F.coalesce(snapshot, F.lit("false")) != "incremental"
-    return placed.where(told & F.expr("file_no IS NOT NULL AND pos > 0"))
+    is_placed = F.coalesce(snapshot, F.lit("false")) != "incremental"
+    return placed.where(is_placed & F.expr("file_no IS NOT NULL AND pos > 0"))
 
 
 def _file_number(source: Expression) -> Expression:
@@ -204,8 +206,8 @@ def _turns(placed: DataFrame, restarts_ms: Sequence[int]) -> DataFrame:
         | (F.lag("restarts").over(in_log) != F.col("restarts"))
     )
     again = (before == F.col("place")) & (F.lag("row").over(in_log) >= F.col("row"))
-    told = F.coalesce(again & ~F.col("is_snapshot"), F.lit(False))
-    started = named.withColumns({"starts": breaks, "again": told})
+    is_again = F.coalesce(again & ~F.col("is_snapshot"), F.lit(False))
+    started = named.withColumns({"starts": breaks, "again": is_again})
     numbered = started.withColumn("run", F.sum(F.col("starts").cast("int")).over(in_log))
     in_run = Window.partitionBy("partition", "run").orderBy("offset")
     whole_run = Window.partitionBy("partition", "run")

@@ -29,15 +29,15 @@ class OracleOrder(Order):
         "commit_ts_ms": LongType,
     }
 
-    def told_ms(self, source: Expression) -> Expression:
+    def source_ms(self, source: Expression) -> Expression:
         """Returns the commit's time, from newer connectors; else ``ts_ms``, the change's time."""
-        return F.coalesce(source.getField("commit_ts_ms"), super().told_ms(source))
+        return F.coalesce(source.getField("commit_ts_ms"), super().source_ms(source))
 
-    def told_micros(self, source: Expression) -> Expression:
+    def source_micros(self, source: Expression) -> Expression:
         """Returns the same time in microseconds."""
         commit = source.getField("commit_ts_ms")
         exact = F.try_multiply(commit, F.lit(1000))
-        return F.when(commit.isNotNull(), exact).otherwise(super().told_micros(source))
+        return F.when(commit.isNotNull(), exact).otherwise(super().source_micros(source))
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
         """Returns the numbers; a snapshot's row contains all that was committed up to its SCN."""

@@ -68,7 +68,7 @@ class Placed:
     place: Expression
     column: Expression | None = None
 
-    def told(self, name: str) -> Expression:
+    def fact(self, name: str) -> Expression:
         """Returns a field of the result of `Order.placed`."""
         return F.lit(None) if self.column is None else self.column.getField(name)
 
@@ -132,12 +132,12 @@ class Order:
         """Returns the source's own numbers: all of a position but the last."""
         raise NotImplementedError
 
-    def told_again(self) -> list[Expression]:
+    def stable_numbers(self) -> list[Expression]:
         """Returns the numbers that are the same in each delivery of a change."""
         return [F.col(number) for number in NUMBERS[: self.scheme.numbers - 1]]
 
     def event_at(self, position: Expression) -> Expression:
-        """Returns the bytes of a position that are the same in each delivery, see `told_again`.
+        """Returns the bytes of a position that are the same in each delivery, see `stable_numbers`.
 
         They are in their place, with zeros for what is left out in between: the result for a
         result is the same, and so is that for a position without its Kafka offset.
@@ -149,11 +149,11 @@ class Order:
         none = F.lit(None).cast("bigint")
         return none, none
 
-    def told_ms(self, source: Expression) -> Expression:
+    def source_ms(self, source: Expression) -> Expression:
         """Returns the source's time of a change's commit, or of reading a snapshot's row."""
         return source.getField("ts_ms")
 
-    def told_micros(self, source: Expression) -> Expression:
+    def source_micros(self, source: Expression) -> Expression:
         """Returns the source's time in microseconds, as exact as the source; NULL on overflow."""
         exact, millis = source.getField("ts_us"), source.getField("ts_ms")
         return F.coalesce(exact, F.try_multiply(millis, F.lit(1000)))

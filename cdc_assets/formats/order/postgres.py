@@ -78,9 +78,9 @@ class PostgresOrder(Order):
 
     def source_numbers(self, placed: Placed, state: OrderState) -> list[Expression]:
         """Returns last commit and LSN."""
-        return [placed.told("n0"), placed.told("n1")]
+        return [placed.fact("n0"), placed.fact("n1")]
 
-    def told_again(self) -> list[Expression]:
+    def stable_numbers(self) -> list[Expression]:
         """Returns epoch and LSN: a restarted connector may no longer send a last commit."""
         epoch = F.shiftright("n0", epoch_bits(self.scheme))
         return [epoch, F.col("n1")]
@@ -93,19 +93,19 @@ class PostgresOrder(Order):
 
     def floor_columns(self, placed: Placed) -> tuple[Expression, Expression]:
         """Returns ``read_lsn`` and ``floating_lsn`` of `placed`."""
-        return placed.told("read_lsn"), placed.told("floating_lsn")
+        return placed.fact("read_lsn"), placed.fact("floating_lsn")
 
     def may_witness(self, placed: Placed) -> Expression:
         """Returns what `placed` tells."""
-        return placed.told("may_witness")
+        return placed.fact("may_witness")
 
     def floats(self, placed: Placed) -> Expression:
         """Returns what `placed` tells."""
-        return placed.told("floats")
+        return placed.fact("floats")
 
     def is_late_read(self, placed: Placed) -> Expression:
         """Returns what `placed` tells."""
-        return placed.told("is_late_read")
+        return placed.fact("is_late_read")
 
 
 def _floor(placed: Placed, state: OrderState) -> Expression:

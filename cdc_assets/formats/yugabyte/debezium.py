@@ -72,8 +72,8 @@ class YugabyteDebezium(DebeziumJson):
         found = super().look([without_cells(record) for record in records], table)
         if any(source.get("connector") == CASSANDRA for source in found.sources):
             return replace(found, dialect=CASSANDRA)
-        told = (has_cells(unwrapped(record.value)) for record in records)
-        if next((each for each in told if each is not None), True):
+        cells = (has_cells(unwrapped(record.value)) for record in records)
+        if next((each for each in cells if each is not None), True):
             return replace(found, dialect=_WITH_CELLS.get(found.dialect, found.dialect))
         return found
 
@@ -113,8 +113,8 @@ class YugabyteDebezium(DebeziumJson):
         found = super().written(without_cells(record), _plain(layout))
         text = schema_text(record.value)
         number = None if text is None else spark_hash(text)
-        told = known_text(record.value)
-        return None if found is None else replace(found, number=number, text=told)
+        known = known_text(record.value)
+        return None if found is None else replace(found, number=number, text=known)
 
     # ── all records, on Spark ────────────────────────────────────────────────────────────
 

@@ -17,7 +17,7 @@ from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.plan.parts import Truncate
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.statements.writing import (
     PLACE,
     Target,
@@ -183,7 +183,7 @@ class Branch:
         if self._plan.head is None and self.identifier is None:
             return None
         quoted = [sql.quote(name) for name in names]
-        keys = sent(wanted, count)
+        keys = hinted(wanted, count)
         table = rows.select(*PLACE, *quoted)
         same = [table[name] == keys[name] for name in quoted]
         return table.join(keys, same, "left_semi").select(*PLACE)

@@ -15,19 +15,19 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.position import without_offset
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.identify import (
+    CHANGE_ID,
     CONTENT_BYTES,
-    TOLD,
     Identification,
     first_deliveries,
     is_unset,
-    require_told,
+    require_distinct,
     unset_names,
 )
 from cdc_assets.merge.intake.observe import BatchFigures
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.deadline import Steps
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.tables.lookups import lake_table
 
@@ -40,7 +40,7 @@ class ChangeLogTable:
         catalog: name of the lake's catalog.
         plan: of the batch.
         steps: measures.
-        unset_able: columns that a change may leave alone.
+        omittable: columns that a change may leave alone.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class ChangeLogTable:
         catalog: str,
         plan: BatchPlan,
         steps: Steps,
-        unset_able: tuple[str, ...],
+        omittable: tuple[str, ...],
     ) -> None:
         self._spark = spark
         self._catalog = catalog
         self._plan = plan
         self._steps = steps
-        self._unset_able = unset_able
+        self._omittable = omittable
         self._telling = Identification.of(plan)
 
     def new(self, frame: DataFrame, figures: BatchFigures, count: int) -> DataFrame:
@@ -70,14 +70,14 @@ class ChangeLogTable:
             RejectedRecordError: if a redelivered change cannot be distinguished from two changes.
         """
         with self._steps.step("look for changes that are there"):
-            told, once, again = first_deliveries(frame)
-            there = self._there(told, count) if self._may_repeat(frame, figures) else None
+            events, once, again = first_deliveries(frame)
+            there = self._recorded(events, count) if self._may_repeat(frame, figures) else None
             if not self._telling.is_unique:
-                require_told(self._plan, (told, once, again), there)
+                require_distinct(self._plan, (events, once, again), there)
             if there is not None:
-                keys = sent(there.select("told").distinct(), there.count())
-                once = once.join(keys, "told", "left_anti")
-            return pinned(once.drop("told"))
+                keys = hinted(there.select("change_id").distinct(), there.count())
+                once = once.join(keys, "change_id", "left_anti")
+            return pinned(once.drop("change_id"))
 
     def write(self, new: DataFrame, branch: Branch, properties: dict[str, str]) -> None:
         """Appends the new changes."""
@@ -105,11 +105,11 @@ class ChangeLogTable:
             without_offset(position) <= without_offset(applied[p]) for p, position in lowest.items()
         )
 
-    def _there(self, told: DataFrame, count: int) -> DataFrame:
-        """Returns ``told event known_place`` of these changes' rows in the table; checkpointed."""
-        bounds = told.agg(F.min("event").alias("low"), F.max("event").alias("high")).collect()[0]
+    def _recorded(self, events: DataFrame, count: int) -> DataFrame:
+        """Returns ``change_id event known_place`` of these changes' rows; checkpointed."""
+        bounds = events.agg(F.min("event").alias("low"), F.max("event").alias("high")).collect()[0]
         if bounds["low"] is None:
-            return told.select("told", "event", F.lit("").alias("known_place")).limit(0)
+            return events.select("change_id", "event", F.lit("").alias("known_place")).limit(0)
         low, high = (bytes(bounds[each])[:-CONTENT_BYTES] for each in ("low", "high"))
         event, above = F.col(sql.EVENT), high + b"\xff" * (CONTENT_BYTES + 1)
         # Files without any of them are skipped by their statistics of the lowest and highest.
@@ -118,9 +118,9 @@ class ChangeLogTable:
             event.alias("event"),
             F.concat_ws(":", sql.TOPIC, sql.PARTITION, sql.OFFSET).alias("known_place"),
         )
-        known = known.withColumn("told", F.expr(TOLD))
-        wanted = sent(told.select("told").distinct(), count)
-        return pinned(known.join(wanted, "told", "left_semi"))
+        known = known.withColumn("change_id", F.expr(CHANGE_ID))
+        wanted = hinted(events.select("change_id").distinct(), count)
+        return pinned(known.join(wanted, "change_id", "left_semi"))
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────
 
@@ -129,7 +129,7 @@ class ChangeLogTable:
 
         def value(name: str) -> Expression:
             now = F.col("row").getField(name)
-            if name in self._unset_able:
+            if name in self._omittable:
                 now = F.when(~is_unset(name), now)
             if not plan.schema.key:
                 return F.when(is_delete, F.col("old_row").getField(name)).otherwise(now)
@@ -145,6 +145,6 @@ class ChangeLogTable:
             F.lit(plan.entry.topic).alias(sql.TOPIC),
             F.col("partition").alias(sql.PARTITION),
             F.col("offset").alias(sql.OFFSET),
-            unset_names(self._unset_able).alias(sql.UNSET),
+            unset_names(self._omittable).alias(sql.UNSET),
             F.col("event").alias(sql.EVENT),
         )

@@ -31,11 +31,11 @@ from cdc_assets.changes.position import without_offset
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.identify import (
+    CHANGE_ID,
     CONTENT_BYTES,
-    TOLD,
     Identification,
     first_deliveries,
-    require_told,
+    require_distinct,
     unset_names,
 )
 from cdc_assets.merge.fold import versions as fold
@@ -44,7 +44,7 @@ from cdc_assets.merge.intake.observe import BatchFigures
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.deadline import Steps
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.tables.ends import Emptied, Ends, emptied_in, frame_of
 from cdc_assets.merge.tables.lookups import lake_table
@@ -90,7 +90,7 @@ class HistoryTable:
         catalog: name of the lake's catalog.
         plan: of the batch.
         steps: measures.
-        unset_able: columns that a change may leave unchanged.
+        omittable: columns that a change may leave unchanged.
         ends: the remembered deletes and truncates, in the side table.
     """
 
@@ -100,14 +100,14 @@ class HistoryTable:
         catalog: str,
         plan: BatchPlan,
         steps: Steps,
-        unset_able: tuple[str, ...],
+        omittable: tuple[str, ...],
         ends: Ends,
     ) -> None:
         self._spark = spark
         self._catalog = catalog
         self._plan = plan
         self._steps = steps
-        self._unset_able = unset_able
+        self._omittable = omittable
         self._ends = ends
         self._telling = Identification.of(plan)
         self._repeats = Repeats(spark, plan, ends)
@@ -136,7 +136,7 @@ class HistoryTable:
         keys = self._keys(place, branch)
         self._end_all(emptied, branch)
         with self._steps.step("look up"):
-            events = self._events(place, ends, self._beside(place, keys, branch))
+            events = self._events(place, ends, self._versions(place, keys, branch))
         with self._steps.step("fold versions"):
             return self._resolved(events, place, may_leave=bool(folded.partial or is_late))
 
@@ -180,7 +180,7 @@ class HistoryTable:
     def _may_be_late(self, folded: Folded, figures: BatchFigures, *, rekeyed: bool) -> bool:
         """Whether the table may have, or have newer than, anything in the batch."""
         plan, published = self._plan, self._plan.published
-        if plan.replay or figures.may_be_anywhere or self._begins_anew:
+        if plan.replay or figures.may_be_anywhere or self._has_barrier:
             return True
         if published is None:
             return False
@@ -192,7 +192,7 @@ class HistoryTable:
         )
 
     @property
-    def _begins_anew(self) -> bool:
+    def _has_barrier(self) -> bool:
         """Whether rows older than the plan's barrier are yet to be ended."""
         plan = self._plan
         return bool(plan.barrier) and not plan.replay and plan.barrier > plan.floor
@@ -203,11 +203,11 @@ class HistoryTable:
         """Returns the truncates that the table does not know, lowest position first."""
         topic = F.lit(self._plan.entry.topic).alias("topic")
         found = emptied_in(new.select("*", topic))
-        if not self._begins_anew:
+        if not self._has_barrier:
             return found
         at = bytes.fromhex(self._plan.barrier)
-        anew = Emptied(at, None, at + bytes(CONTENT_BYTES))
-        return tuple(sorted((*found, anew), key=lambda each: each.position))
+        barrier = Emptied(at, None, at + bytes(CONTENT_BYTES))
+        return tuple(sorted((*found, barrier), key=lambda each: each.position))
 
     def _keys(self, place: _NewChanges, branch: Branch) -> DataFrame:
         """Returns the keys of the changes, and of the versions that a truncate cuts.
@@ -238,7 +238,7 @@ class HistoryTable:
     def _table(self, branch: Branch) -> DataFrame:
         return lake_table(self._spark, self._catalog, self._plan, branch.identifier)
 
-    def _beside(self, place: _NewChanges, keys: DataFrame, branch: Branch) -> DataFrame | None:
+    def _versions(self, place: _NewChanges, keys: DataFrame, branch: Branch) -> DataFrame | None:
         """Returns the newest versions of these keys from some position on, without a gap.
 
         These are the current ones, and where changes may be late also those that end at or after
@@ -252,18 +252,18 @@ class HistoryTable:
         schema = self._plan.schema
         table = self._table(branch).where(takes_part)
         events = fold.versions_as_events(table, schema.key, schema.names)
-        wanted = sent(keys.select(F.col("key").alias("wanted")), keys.count())
+        wanted = hinted(keys.select(F.col("key").alias("wanted")), keys.count())
         return pinned(events.join(wanted, events["key"] == wanted["wanted"], "left_semi"))
 
     # ── 4. fold ──────────────────────────────────────────────────────────────────────────
 
-    def _events(self, place: _NewChanges, ends: EndsKnown, beside: DataFrame | None) -> DataFrame:
+    def _events(self, place: _NewChanges, ends: EndsKnown, versions: DataFrame | None) -> DataFrame:
         """Returns all events that take part: changes, versions, and ends that ended nothing yet."""
-        schema, unset = self._plan.schema, unset_names(self._unset_able)
+        schema, unset = self._plan.schema, unset_names(self._omittable)
         changes = place.new.where("op != 't'")
         own = fold.changes_as_events(changes, schema.names, self._plan.entry.topic, unset)
         row_type = own.schema["row"].dataType
-        frames = [own, *(fold.also_known(beside) if beside is not None else ())]
+        frames = [own, *(fold.also_known(versions) if versions is not None else ())]
         if ends.lone is not None and place.lowest is not None:
             lone = ends.lone.where(F.col("position") >= F.lit(place.lowest))
             mine = lone.join(own.select("key").distinct(), "key", "left_semi")
@@ -405,20 +405,21 @@ class Repeats:
             RejectedRecordError: if a redelivered change cannot be distinguished from two changes.
         """
         changes = first_deliveries(folded.frame)
-        told, once, _ = changes
+        events, once, _ = changes
         there = None
         if is_late:
-            wanted = sent(told.select("told").distinct(), folded.keys)
-            there = pinned(self._there(folded, ends, table).join(wanted, "told", "left_semi"))
+            wanted = hinted(events.select("change_id").distinct(), folded.keys)
+            recorded = self._recorded(folded, ends, table)
+            there = pinned(recorded.join(wanted, "change_id", "left_semi"))
         if not self._telling.is_unique:
-            require_told(self._plan, changes, there)
+            require_distinct(self._plan, changes, there)
         if there is not None:
-            repeated = there.select("told").distinct()
-            once = once.join(sent(repeated, folded.keys), "told", "left_anti")
-        return pinned(once.drop("told"))
+            repeated = there.select("change_id").distinct()
+            once = once.join(hinted(repeated, folded.keys), "change_id", "left_anti")
+        return pinned(once.drop("change_id"))
 
-    def _there(self, folded: Folded, ends: EndsKnown, table: DataFrame) -> DataFrame:
-        """Returns ``told event known_place`` of recorded changes that may be among these."""
+    def _recorded(self, folded: Folded, ends: EndsKnown, table: DataFrame) -> DataFrame:
+        """Returns ``change_id event known_place`` of recorded changes that may be among these."""
         frames = [frame_of(self._spark, ends.truncates).select(*_PLACED)]
         if ends.lone is not None:
             frames.append(ends.lone.select(*_PLACED))
@@ -431,9 +432,9 @@ class Repeats:
             if has_readings:
                 again = table.select(F.explode(sql.READ_AGAIN).alias("again"))
                 frames.append(_placed(again, tuple(f"again.{name}" for name in _PLACED)))
-        told = reduce(DataFrame.unionByName, frames)
+        recorded = reduce(DataFrame.unionByName, frames)
         place = F.concat_ws(":", "topic", "partition", "offset").alias("known_place")
-        return told.select(F.expr(TOLD).alias("told"), "event", place).distinct()
+        return recorded.select(F.expr(CHANGE_ID).alias("change_id"), "event", place).distinct()
 
     def _bounds(self, folded: Folded) -> tuple[tuple[Expression, Expression], bool]:
         """Returns bounds of the events, and whether the events include rows of snapshots.

@@ -1,7 +1,7 @@
 """Identifies changes, to distinguish redelivered and replayed changes from new ones.
 
 1. A change is identified by the source's position, without the Kafka offset and other numbers that
-   depend on the connector's starts (`Order.told_again`), with its kind and key. Where several
+   depend on the connector's starts (`Order.stable_numbers`), with its kind and key. Where several
    changes may share these (rows without a key, MariaDB), also by its number in its transaction, or
    else by its content. If two contents have one number, the transaction was renumbered: the table
    stops.
@@ -28,7 +28,7 @@ from cdc_assets.merge.plan.plan import BatchPlan
 
 CONTENT_BYTES: Final = 8
 """Length of the content hash at the end of an event; the preceding bytes identify the change."""
-TOLD: Final = f"substring(event, 1, length(event) - {CONTENT_BYTES})"
+CHANGE_ID: Final = f"substring(event, 1, length(event) - {CONTENT_BYTES})"
 _KEPT: Final = (
     "op", "partition", "offset", "ts", "told_ms", "position", "key", "row", "old_row", "unset",
     "event", "is_numbered",
@@ -57,9 +57,9 @@ class Identification:
         return cls(by_position, by_key or not by_position or (not keyed and order.is_unique))
 
 
-def recordable(changes: DataFrame, plan: BatchPlan, unset_able: tuple[str, ...] = ()) -> DataFrame:
+def recordable(changes: DataFrame, plan: BatchPlan, omittable: tuple[str, ...] = ()) -> DataFrame:
     """Adds ``position``, ``event``, and ``partial``: whether any of these columns is unset."""
-    is_partial = any_of(F.col("unset").getField(name) for name in unset_able)
+    is_partial = any_of(F.col("unset").getField(name) for name in omittable)
     named = changes.withColumns(
         {
             "position": position_bytes(plan.numbers),
@@ -68,20 +68,20 @@ def recordable(changes: DataFrame, plan: BatchPlan, unset_able: tuple[str, ...] 
         }
     )
     partial = F.coalesce(is_partial & F.col("op").isin("c", "u"), F.lit(False))
-    return named.select(*_KEPT, (partial if unset_able else F.lit(False)).alias("partial"))
+    return named.select(*_KEPT, (partial if omittable else F.lit(False)).alias("partial"))
 
 
 def first_deliveries(changes: DataFrame) -> tuple[DataFrame, DataFrame, DataFrame]:
-    """Adds ``told`` to changes; returns all, each change's first delivery, and the repeats."""
-    told = changes.withColumn("told", F.expr(TOLD))
-    nth = F.row_number().over(Window.partitionBy("told").orderBy("partition", "offset"))
-    ranked = told.withColumn("nth", nth)
-    return told, ranked.where("nth = 1").drop("nth"), ranked.where("nth > 1").drop("nth")
+    """Adds ``change_id`` to changes; returns all, each change's first delivery, and the repeats."""
+    events = changes.withColumn("change_id", F.expr(CHANGE_ID))
+    nth = F.row_number().over(Window.partitionBy("change_id").orderBy("partition", "offset"))
+    ranked = events.withColumn("nth", nth)
+    return events, ranked.where("nth = 1").drop("nth"), ranked.where("nth > 1").drop("nth")
 
 
-def unset_names(unset_able: tuple[str, ...]) -> Expression:
+def unset_names(omittable: tuple[str, ...]) -> Expression:
     """Returns the names of the columns that a change leaves unchanged; NULL without any."""
-    names = [F.when(is_unset(name), F.lit(name)) for name in unset_able]
+    names = [F.when(is_unset(name), F.lit(name)) for name in omittable]
     unset = F.array_compact(F.array(*names)) if names else F.array().cast("array<string>")
     return F.when(F.size(unset) > 0, unset)
 
@@ -91,7 +91,7 @@ def is_unset(name: str) -> Expression:
     return F.coalesce(F.col("unset").getField(name) & F.col("op").isin("c", "u"), F.lit(False))
 
 
-def require_told(
+def require_distinct(
     plan: BatchPlan,
     changes: tuple[DataFrame, DataFrame, DataFrame],
     there: DataFrame | None,
@@ -101,7 +101,7 @@ def require_told(
     Args:
         plan: of the batch.
         changes: of `first_deliveries`.
-        there: ``told event known_place`` of those that the table has; None if it has none.
+        there: ``change_id event known_place`` of those that the table has; None if it has none.
 
     Raises:
         RejectedRecordError: if they may be changes of their own.
@@ -109,15 +109,15 @@ def require_told(
     """
     if there is not None:
         require_whole_content(plan)
-    told, once, again = changes
-    both = told.where("op != 'r'").select("told", "event", "partition", "offset")
+    events, once, again = changes
+    both = events.where("op != 'r'").select("change_id", "event", "partition", "offset")
     repeats = again
     if there is not None:
         place = F.concat_ws(":", F.lit(plan.entry.topic), "partition", "offset")
-        places = there.select("told", "known_place")
-        found = once.join(places, "told").where(place != F.col("known_place"))
+        places = there.select("change_id", "known_place")
+        found = once.join(places, "change_id").where(place != F.col("known_place"))
         repeats = repeats.unionByName(found.drop("known_place"))
-        both = both.unionByName(there.select("told", "event"), allowMissingColumns=True)
+        both = both.unionByName(there.select("change_id", "event"), allowMissingColumns=True)
     unclear = repeats.where("NOT is_numbered AND op != 'r'")
     if plan.layout.scheme in _BY_LSN:
         unclear = unclear.where("op = 'c'")  # others are logged one by one
@@ -128,7 +128,7 @@ def require_told(
         )
         raise RejectedRecordError(what, where=_at(plan, at), remedy=remedy)
     here = F.col("offset").isNotNull()
-    contents = both.groupBy("told").agg(
+    contents = both.groupBy("change_id").agg(
         F.count_distinct("event").alias("n"),
         F.min(F.when(here, F.struct("partition", "offset"))).alias("place"),
     )
@@ -151,7 +151,7 @@ def _event(plan: BatchPlan) -> Expression:
         return at_coordinate
     content = none if telling.is_unique else content_of(plan.made, plan.schema)
     apart = [] if telling.is_unique else [F.coalesce("ordinal", content)]
-    streamed = _bytes(*order.told_again(), F.xxhash64("op", *key, *apart), content)
+    streamed = _bytes(*order.stable_numbers(), F.xxhash64("op", *key, *apart), content)
     return F.when(F.col("op") == "r", at_coordinate).otherwise(streamed)
 
 

@@ -33,7 +33,7 @@ from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.deadline import Steps
 from cdc_assets.merge.statements.failures import released_after
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.tables.lookups import KeyLookups
 from cdc_assets.merge.tables.tombstones import Tombstones
@@ -75,7 +75,7 @@ class KeyedTable:
         known: look-ups.
         tombstones: remembered deletes.
         steps: measures.
-        unset_able: columns that a change may leave alone.
+        omittable: columns that a change may leave alone.
         rekeyed: whether an update of the batch changes the key, and not a configured one.
     """
 
@@ -85,7 +85,7 @@ class KeyedTable:
         known: KeyLookups,
         tombstones: Tombstones,
         steps: Steps,
-        unset_able: tuple[str, ...],
+        omittable: tuple[str, ...],
         *,
         rekeyed: bool = False,
     ) -> None:
@@ -93,7 +93,7 @@ class KeyedTable:
         self._known = known
         self._tombstones = tombstones
         self._steps = steps
-        self._unset_able = unset_able
+        self._omittable = omittable
         self._rekeyed = rekeyed
 
     @contextmanager
@@ -119,8 +119,8 @@ class KeyedTable:
             return
         plan = self._plan
         if part.before:
-            frame = newest_by_key(changes(), plan.schema.key, plan.numbers, self._unset_able)
-            frame = matching_alone(frame, plan, self._unset_able)
+            frame = newest_by_key(changes(), plan.schema.key, plan.numbers, self._omittable)
+            frame = matching_alone(frame, plan, self._omittable)
         else:
             frame = folded.frame.where(F.col("position") > F.lit(bytes.fromhex(part.floor)))
         with self._steps.step("fold a part"):
@@ -163,7 +163,7 @@ class KeyedTable:
                 stale = pinned(not_newer(wanted, positions, count))
                 if old := stale.count():
                     same = newest["key"] == stale["stale"]
-                    newest = newest.join(sent(stale, old), same, "left_anti")
+                    newest = newest.join(hinted(stale, old), same, "left_anti")
             if not folded.partial:
                 resolved = WholeChanges(newest, folded.keys - old)
             else:
@@ -209,15 +209,15 @@ class KeyedTable:
         self, changes: DataFrame, final: DataFrame, known: DataFrame, rows: DataFrame, count: int
     ) -> DataFrame:
         partial = final.where("partial")
-        names = left_alone(partial, self._unset_able)
+        names = left_alone(partial, self._omittable)
         placed = changes.withColumn("position", position_bytes(self._plan.numbers))
         soft = self._plan.soft
         values = set_values(placed, partial, known, names, count=count, keep_deleted=soft)
         existing = rows.select("known_key", "known_row")
-        beside = self._plan.beside
-        may_lack = None if beside is None else is_below(beside.until)
+        shadow = self._plan.shadow
+        may_lack = None if shadow is None else is_below(shadow.until)
         made = completed(partial, values, existing, names, self._plan.schema.names, may_lack)
-        made = matching_alone(made, self._plan, self._unset_able, F.col("incomplete"))
+        made = matching_alone(made, self._plan, self._omittable, F.col("incomplete"))
         untouched = final.where("NOT partial").withColumn("incomplete", F.lit(False))
         return untouched.unionByName(made)
 

@@ -35,7 +35,7 @@ from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.deadline import Steps
 from cdc_assets.merge.statements.failures import released_after
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.statements.writing import PLACE
 from cdc_assets.merge.tables.ledger import EVENT, Ledger
@@ -163,11 +163,11 @@ class CountedTable:
                 if not is_unique:
                     require_whole_content(self._plan)
                 entries = pinned(entries)
-                counted = sent(entries.select(*EVENT).distinct(), entries.count())
+                counted = hinted(entries.select(*EVENT).distinct(), entries.count())
                 new = once.join(counted, list(EVENT), "left_anti")
                 repeats = repeats.unionByName(once.join(counted, list(EVENT), "left_semi"))
                 both = both.unionByName(entries.select(*EVENT, "content"), allowMissingColumns=True)
-            self._require_told(repeats)
+            self._require_distinct(repeats)
             if not (is_unique and self._plan.forgotten):
                 self._require_same(both)
             return pinned(above.where("ts IS NULL").unionByName(new))
@@ -219,7 +219,7 @@ class CountedTable:
             F.col(sql.POSITION),
             F.struct(*(F.col(sql.quote(name)) for name in names)).alias("row"),
         )
-        wanted = sent(surplus.select(F.col("row").alias("wanted"), "n"), due, len(names))
+        wanted = hinted(surplus.select(F.col("row").alias("wanted"), "n"), due, len(names))
         mine = table.join(wanted, table["row"] == wanted["wanted"])
         oldest = Window.partitionBy("row").orderBy(sql.POSITION, "_file", "_pos")
         ranked = mine.withColumn("nth", F.row_number().over(oldest))
@@ -238,7 +238,7 @@ class CountedTable:
         published = self._plan.published
         return published.offsets if published else OffsetVector()
 
-    def _require_told(self, repeats: DataFrame) -> None:
+    def _require_distinct(self, repeats: DataFrame) -> None:
         """Fails on unclear repeats: copied rows share a position, and may be equal."""
         unclear = repeats.where("op = 'c' AND NOT is_numbered")
         found = unclear.agg(

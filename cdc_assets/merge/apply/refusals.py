@@ -18,7 +18,7 @@ from cdc_assets.formats.oversized import is_refusal
 from cdc_assets.merge.fold.changeset import of_rows_that_stay
 from cdc_assets.merge.fold.context import Pass
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.plan.quarantine_replay import Requeue, count_held
+from cdc_assets.merge.plan.quarantine_replay import Requeue, count_kept
 from cdc_assets.merge.statements.deadline import Steps
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.tables.quarantine import Origin, Quarantine
@@ -73,7 +73,7 @@ class Stopping:
         at = Coordinate(self._plan.entry.topic, partition, offset)
         what = f"{found['n']} record(s) cannot be merged; the first: {reason}"
         where = f"table={self._plan.entry.table} {at}"
-        remedy = f"correct the source or the configuration{self._beside}"
+        remedy = f"correct the source or the configuration{self._alternative}"
         page = "record-too-large" if is_refusal(reason) else ""
         raise RejectedRecordError(what, where=where, remedy=remedy, page=page)
 
@@ -82,7 +82,7 @@ class Stopping:
         return _lacking(plan, Missing())
 
     @property
-    def _beside(self) -> str:
+    def _alternative(self) -> str:
         if self._may_set_aside:
             return ", or set bad_records: quarantine"
         return "; quarantine would keep the whole record, and columns are excluded or masked"
@@ -158,7 +158,7 @@ class KeptApart:
         kept = self._quarantine.kept(table, MOST + 1)
         if len(kept) > MOST:
             return self._quarantine.count(table)
-        return count_held(kept, self._plan, self.missing(self._plan))
+        return count_kept(kept, self._plan, self.missing(self._plan))
 
 
 class Reported:
@@ -269,8 +269,8 @@ class Refusing:
         """
         if incomplete is None:
             return 0
-        if plan.beside is not None:
-            incomplete = of_rows_that_stay(incomplete, plan.beside)
+        if plan.shadow is not None:
+            incomplete = of_rows_that_stay(incomplete, plan.shadow)
             if self._is_empty(incomplete):
                 return 0
         why = INCOMPLETE if plan.condition is None else f"{INCOMPLETE}, {_NOT_CHOSEN}"

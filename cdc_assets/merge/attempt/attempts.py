@@ -149,13 +149,13 @@ class Attempts:
         request = request.with_all_schemas()
         if not isinstance(pending, Pending):
             return None
-        plan, decoder = self._told_of(request, pending)
+        plan, decoder = self._planned(request, pending)
         known = Knowledge(plan.snapshot_starts)
         with translated("look for values that would be lost", plan.where):
             look_through(self.session(), self.means.catalog, decoder, known)
         return plan
 
-    def told(
+    def decoded(
         self, entry: TableEntry, ranges: tuple[OffsetRange, ...], run_id: str
     ) -> tuple[DataFrame, tuple[str, ...]]:
         """Returns the decoded changes in already merged ranges. Changes nothing.
@@ -173,30 +173,32 @@ class Attempts:
         """
         self._findings.forget()
         request = Request(entry, run_id, ReplayRequest(ranges)).with_all_schemas()
-        pending = self.planner.again(entry, ranges, run_id)
+        pending = self.planner.replay(entry, ranges, run_id)
         _, decoder = self._completed(request, pending, ranges)
-        return decoder.decode({}), decoder.unset_able
+        return decoder.decode({}), decoder.omittable
 
-    def _told_of(self, request: Request, pending: Pending) -> tuple[BatchPlan, BatchDecoder]:
+    def _planned(self, request: Request, pending: Pending) -> tuple[BatchPlan, BatchDecoder]:
         """Returns the plan completed by the statements among the records, as in a batch."""
-        records = self._records.own(pending.plan, pending.plan.ranges)
+        records = self._records.own_records(pending.plan, pending.plan.ranges)
         try:
             found = self._completion.of(request, pending.plan, records)
         except TerminalError:
-            told = self._from_log.told(request, pending.plan, records)
-            if not told:
+            statements = self._from_log.unread_statements(request, pending.plan, records)
+            if not statements:
                 raise
         else:
             plan, _ = found
-            told = () if plan.is_told else self._from_log.told(request, pending.plan, records)
-            if not told:
+            if plan.statements_known:
                 return found
-        return self._completion.of(request.knowing(told), pending.plan, records)
+            statements = self._from_log.unread_statements(request, pending.plan, records)
+            if not statements:
+                return found
+        return self._completion.of(request.with_statements(statements), pending.plan, records)
 
     def _completed(
         self, request: Request, pending: Pending, ranges: tuple[OffsetRange, ...]
     ) -> tuple[BatchPlan, BatchDecoder]:
-        records = self._records.own(pending.plan, ranges)
+        records = self._records.own_records(pending.plan, ranges)
         return self._completion.of(request, pending.plan, records)
 
     # ── what goes with tries ─────────────────────────────────────────────────────────────

@@ -21,7 +21,7 @@ class Held:
     Attributes:
         batch: identifies the batch.
         end: of the batch, exclusive.
-        asked: answers about the source's table.
+        answers: answers about the source's table.
         before: the table's history before the statements; None without any.
         statements: on the table, among the batch's records.
         has_read: whether the statements that the request names were read; they may all be on other
@@ -30,7 +30,7 @@ class Held:
 
     batch: tuple[TableName, int, int]
     end: OffsetVector
-    asked: SourceAnswers
+    answers: SourceAnswers
     before: StatementHistory | None = None
     statements: tuple[Ddl, ...] = ()
     has_read: bool = False
@@ -64,7 +64,7 @@ class Findings:
     def known_to(self, request: Request) -> Held | None:
         """Returns those of `of`, unless statements of the request are yet to be read."""
         held = self.of(request)
-        return None if held and request.told and not held.has_read else held
+        return None if held and request.statements and not held.has_read else held
 
 
 def batch_of(request: Request) -> tuple[TableName, int, int]:

@@ -60,28 +60,28 @@ class Completion:
             held = self._found(request, plan, fmt)
             self._findings.keep(held)
         plan = _taught(plan, held.before)
-        types = TypeSource(means.source(entry), means.connections.log, fmt, held.asked)
+        types = TypeSource(means.source(entry), means.connections.log, fmt, held.answers)
         all_of_them = request.all_schemas or isinstance(request.work, Quarantined)
         written = partial(self._written, all_of_them=all_of_them)
         preparation = Preparation(means.session, means.catalog, types, tables, fmt, written)
-        is_told = request.told is not None or not isinstance(request.work, TailRequest)
-        plan = replace(plan, is_told=is_told or not fmt.tells_statements)
+        is_known = request.statements is not None or not isinstance(request.work, TailRequest)
+        plan = replace(plan, statements_known=is_known or not fmt.tells_statements)
         return preparation.of(plan, records, request.columns, request.lacking)
 
     def _found(self, request: Request, plan: BatchPlan, fmt: Format) -> Held:
         """Reads the statements that the request names, and returns the findings of this try."""
         entry = request.entry
         history, before, statements = self._history(plan, fmt), None, ()
-        if request.told and history is not None:
+        if request.statements and history is not None:
             log = self._means.connections.log
-            read = read_statements(log, fmt, plan.layout.scheme, request.told)
+            read = read_statements(log, fmt, plan.layout.scheme, request.statements)
             statements = statements_on(entry, read)
         if statements and history is not None:
             before = history.with_numbers(plan.schema)
             history = after_statements(before, entry, statements, is_empty=plan.is_empty)
-        asked = SourceAnswers(self._means.source(entry), history, self._means.clock())
-        read = bool(request.told)
-        return Held(batch_of(request), plan.end, asked, before, statements, has_read=read)
+        answers = SourceAnswers(self._means.source(entry), history, self._means.clock())
+        read = bool(request.statements)
+        return Held(batch_of(request), plan.end, answers, before, statements, has_read=read)
 
     def _history(self, plan: BatchPlan, fmt: Format) -> StatementHistory | None:
         """Returns the table's history according to statements.
@@ -111,6 +111,7 @@ def _taught(plan: BatchPlan, before: StatementHistory | None) -> BatchPlan:
     if before is None or plan.entry.shard is not None:
         return plan
     schema = before.taught(plan.schema)
-    told = tuple(c for c, was in zip(schema.columns, plan.schema.columns, strict=True) if c != was)
-    steps = (DescribeColumns(told),) if told else ()
+    pairs = zip(schema.columns, plan.schema.columns, strict=True)
+    learned = tuple(column for column, was in pairs if column != was)
+    steps = (DescribeColumns(learned),) if learned else ()
     return replace(plan, schema=schema, steps=(*plan.steps, *steps))

@@ -78,7 +78,7 @@ class FromLog:
             shared: the run's readings, to which a batch is cut; None if each table reads alone.
 
         Raises:
-            CdcError: see `Planner.tail` and `Planner.again`.
+            CdcError: see `Planner.tail` and `Planner.replay`.
         """
         entry, run_id, planner = request.entry, request.run_id, self._means.planner
         left, self._left = self._left, None
@@ -92,7 +92,7 @@ class FromLog:
             return planner.tail(entry, extent, run_id)
         usual = self._means.source(entry).batch.max_records
         now = limited(work.ranges, min(usual, most or usual))
-        return planner.again(entry, now, run_id)
+        return planner.replay(entry, now, run_id)
 
     def tried(
         self,
@@ -118,16 +118,16 @@ class FromLog:
         records, is_tail = self._records, isinstance(work, TailRequest)
         share = records.share(pending.plan, shared if is_tail else None, steps)
         with steps.step("read the topic"):  # sending few records along asks the server
-            raw = share.records if share else records.own(pending.plan, pending.plan.ranges)
+            raw = share.records if share else records.own_records(pending.plan, pending.plan.ranges)
         try:
             plan, decoder = self._completion.of(request, pending.plan, raw)
         except SilentChangeError as found:
             self._executions.remember(pending.plan, found.learned)
             raise
         except TerminalError:  # a statement, or others' records, may explain what they are like
-            told = self.told(request, pending.plan, raw)
-            if told:
-                return NeedsDdl(told)
+            statements = self.unread_statements(request, pending.plan, raw)
+            if statements:
+                return NeedsDdl(statements)
             if records.has_others(pending.plan):
                 return NeedsAllSchemas()
             raise
@@ -166,7 +166,9 @@ class FromLog:
         self._left = lake.after_publish(*of)
         return self._left or lake.state(*of)
 
-    def told(self, request: Request, plan: BatchPlan, records: DataFrame) -> tuple[Coordinate, ...]:
+    def unread_statements(
+        self, request: Request, plan: BatchPlan, records: DataFrame
+    ) -> tuple[Coordinate, ...]:
         """Returns the coordinates of statements that have not been read yet.
 
         Args:
@@ -178,7 +180,8 @@ class FromLog:
             TerminalError: if there are too many.
         """
         fmt = self._means.planner.format(plan.entry)
-        if not fmt.tells_statements or request.told or not isinstance(request.work, TailRequest):
+        is_tail = isinstance(request.work, TailRequest)
+        if request.statements or not (fmt.tells_statements and is_tail):
             return ()
         return statements_among(BatchDecoder(records, plan, fmt), plan.snapshot_starts)
 

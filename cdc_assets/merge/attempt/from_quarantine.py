@@ -66,7 +66,7 @@ class FromQuarantine:
                 before it are still in quarantine.
         """
         entry = request.entry
-        pending = self.means.planner.again(entry, (), request.run_id)
+        pending = self.means.planner.replay(entry, (), request.run_id)
         # Not before the plan: a publish between would tell of records that were not seen here.
         quarantine = self._quarantine(entry)
         with translated("read quarantine", f"table={entry.table}"):
@@ -111,7 +111,7 @@ class FromQuarantine:
             mine = quarantine.records(entry.table, outcome.topic_id, requeue.taken)
         plan, decoder = self.completion.of(request, pending.plan, mine)
         # A delete that keeps its row leaves columns unchanged, as an update may.
-        partial_images = bool(decoder.unset_able) or plan.soft
+        partial_images = bool(decoder.omittable) or plan.soft
         stays = partial_images and not work.accept_overtaken and plan.mode is not Mode.HISTORY
         refusals = Reported(requeue, _OVERTAKEN if stays else None)
         done = self.executions.of(AttemptWork(pending, plan, decoder, refusals, watch)).run()
@@ -156,7 +156,7 @@ def publish_count(
         ConflictError, OutcomeUnknownError: see `Publisher.publish`.
     """
     before, entry = plan.published, plan.entry
-    if before is None or before.counts.get("quarantined", 0) == requeue.held:
+    if before is None or before.counts.get("quarantined", 0) == requeue.kept_count:
         return
     published = replace(
         before,
@@ -166,7 +166,7 @@ def publish_count(
         kind=PublishKind.REPLAY,
         published_at=now,
         carried=replace(before.carried, missing=requeue.missing),
-        counts={"records": 0, "quarantined": requeue.held},
+        counts={"records": 0, "quarantined": requeue.kept_count},
         others=plan.state.others if plan.state else {},
     )
     publisher = Publisher(spark(), catalog, lake, plan)

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetRange, total_length
-from cdc_assets.formats.by_table import SkippedRecords, set_apart, whose_are
+from cdc_assets.formats.by_table import SkippedRecords, find_skipped, with_owners
 from cdc_assets.log.values import TopicIdentity
 from cdc_assets.merge.attempt.context import AttemptContext
 from cdc_assets.merge.intake.read import (
@@ -45,7 +45,7 @@ class Records:
     means: AttemptContext
     most: dict[str, int] = field(default_factory=dict[str, int])
     _quickly: dict[str, int] = field(default_factory=dict[str, int])
-    _apart: dict[_Place, SkippedRecords] = field(default_factory=dict["_Place", SkippedRecords])
+    _skipped: dict[_Place, SkippedRecords] = field(default_factory=dict["_Place", SkippedRecords])
     _few: dict[_Few, DataFrame] = field(default_factory=dict["_Few", DataFrame])
 
     def failed(self, plan: BatchPlan) -> None:
@@ -63,7 +63,7 @@ class Records:
         if most < USUALLY_AT_ONCE:
             self.most[topic] = most
 
-    def own(self, plan: BatchPlan, ranges: tuple[OffsetRange, ...]) -> DataFrame:
+    def own_records(self, plan: BatchPlan, ranges: tuple[OffsetRange, ...]) -> DataFrame:
         """Returns the records in ranges of the plan's topic that the table has to read.
 
         These are all of them, unless its format's records may name their table and the topic has
@@ -77,10 +77,10 @@ class Records:
         if not self._is_shared(plan):
             return raw
         fmt, entry = self.means.planner.format(plan.entry), plan.entry
-        told = whose_are(raw, fmt, plan.layout, entry.topic)
-        return self.apart(plan, ranges).own(told, entry.at_source)
+        records = with_owners(raw, fmt, plan.layout, entry.topic)
+        return self.skipped(plan, ranges).own_records(records, entry.at_source)
 
-    def apart(self, plan: BatchPlan, ranges: tuple[OffsetRange, ...]) -> SkippedRecords:
+    def skipped(self, plan: BatchPlan, ranges: tuple[OffsetRange, ...]) -> SkippedRecords:
         """Returns which records in ranges are other tables'. The last ones looked at are kept.
 
         Args:
@@ -88,17 +88,18 @@ class Records:
             ranges: as for `read`.
         """
         entry, place = plan.entry, (plan.entry.table, plan.identity, ranges)
-        if place not in self._apart:
+        if place not in self._skipped:
             fmt = self.means.planner.format(entry)
             frames = [self.read(plan, ranges)]
             if ranges == plan.ranges and plan.context:
                 frames.append(self.read(plan, plan.context))
-            told = [whose_are(each, fmt, plan.layout, entry.topic) for each in frames]
-            found = set_apart(told[0], told[1] if len(told) > 1 else None, entry.at_source)
-            while len(self._apart) >= _KEPT:
-                del self._apart[next(iter(self._apart))]
-            self._apart[place] = found
-        return self._apart[place]
+            records = [with_owners(each, fmt, plan.layout, entry.topic) for each in frames]
+            before = records[1] if len(records) > 1 else None
+            found = find_skipped(records[0], before, entry.at_source)
+            while len(self._skipped) >= _KEPT:
+                del self._skipped[next(iter(self._skipped))]
+            self._skipped[place] = found
+        return self._skipped[place]
 
     def has_others(self, plan: BatchPlan) -> bool:
         """Returns whether records of other tables explain what a plan has not expected.
@@ -106,8 +107,8 @@ class Records:
         Not if the table is already given its own alone, or takes all of its topic.
         """
         fmt, entry = self.means.planner.format(plan.entry), plan.entry
-        is_told = fmt.names_tables and entry.taken is not Taken.ALL and not entry.is_shared
-        return is_told and bool(self.apart(plan, plan.ranges).others)
+        may_differ = fmt.names_tables and entry.taken is not Taken.ALL and not entry.is_shared
+        return may_differ and bool(self.skipped(plan, plan.ranges).others)
 
     def _is_shared(self, plan: BatchPlan) -> bool:
         fmt, entry = self.means.planner.format(plan.entry), plan.entry
@@ -159,7 +160,8 @@ class Records:
         fmt = self.means.planner.format(plan.entry)
         if self._is_shared(plan):
             with steps.step("tell the topic's tables apart"):
-                return Share(self.own(plan, plan.ranges), self.apart(plan, plan.ranges).others)
+                others = self.skipped(plan, plan.ranges).others
+                return Share(self.own_records(plan, plan.ranges), others)
         if shared is None or not shared.is_for(plan.entry, fmt):
             return None
         with steps.step("read the topic"):

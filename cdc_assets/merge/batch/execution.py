@@ -31,7 +31,7 @@ from cdc_assets.merge.apply.refusals import Refusals, Refusing
 from cdc_assets.merge.apply.snapshot_properties import BatchOutcome, Recorder
 from cdc_assets.merge.fold.changeset import Knowledge
 from cdc_assets.merge.fold.context import BatchContext, Pass, PlannedBatch
-from cdc_assets.merge.fold.summary import Summary, read_through, require_told
+from cdc_assets.merge.fold.summary import Summary, read_through, require_figures
 from cdc_assets.merge.guards import Guards, Refold, Setting
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver
@@ -42,7 +42,7 @@ from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets.merge.plan.table_steps import execute_steps
 from cdc_assets.merge.statements.deadline import Steps, Watch
-from cdc_assets.merge.statements.pinning import interpreted, kept
+from cdc_assets.merge.statements.pinning import cached, interpreted
 from cdc_assets.merge.tables.side_table import SideTable
 
 
@@ -132,7 +132,7 @@ class BatchExecution:
         has_begun = has_learned = False
         while True:
             with self._reader.folded(batch, knowledge) as found:
-                this = guards.judged(found)
+                this = guards.verdict(found)
                 if isinstance(this, Refold):
                     batch = PlannedBatch.of(replace(self.decoder, plan=this.plan))
                     knowledge, has_learned = start, False
@@ -143,9 +143,9 @@ class BatchExecution:
                 if not has_begun:
                     self._change_table(this.plan)
                     has_begun = True
-                more = knowledge if has_learned else guards.learned(this)
+                more = knowledge if has_learned else guards.knowledge(this)
                 if more is knowledge:
-                    return self._merged(guards.settled(this))
+                    return self._merged(guards.completed(this))
                 knowledge, has_learned = more, True
 
     def _change_table(self, plan: BatchPlan) -> None:
@@ -222,15 +222,17 @@ class BatchReader:
             few = small and sum(each.length for each in ranges) <= INTERPRETED
             by_itself = interpreted(folding.sparkSession) if few else nullcontext()
             with steps.step("read, decode, fold"), by_itself:
-                frame = during.enter_context(kept(folding, "folded", is_small=small))
+                frame = during.enter_context(cached(folding, "folded", is_small=small))
                 read = folding if small else read_through(summary.attach(frame))
-            folded, figures = summary.told(frame, read), observer.figures(read)
+            folded, figures = summary.result(frame, read), observer.figures(read)
             if small and (folded is None or figures is None):
                 with steps.step("read once more, for its figures"):
                     read = read_through(folding)
-                folded, figures = summary.told(frame, read), observer.figures(read)
+                folded, figures = summary.result(frame, read), observer.figures(read)
             where = batch.plan.where
-            yield Pass(batch, knowledge, require_told(folded, where), require_told(figures, where))
+            yield Pass(
+                batch, knowledge, require_figures(folded, where), require_figures(figures, where)
+            )
 
     def changes_of(self, this: Pass, part: Part) -> DataFrame:
         """Returns the changes of a part: read again, as no two plans may hold one observation."""
@@ -242,7 +244,7 @@ class BatchReader:
         return BatchObserver(
             batch.plan.ranges,
             self._means.clock(),
-            self._guards.watched(batch),
+            self._guards.figures(batch),
             pardoned=[each.sent_as for each in batch.decoder.doubtful],
         )
 

@@ -79,10 +79,10 @@ class ChangeSet:
         self._plan = plan
 
     @property
-    def unset_able(self) -> tuple[str, ...]:
+    def omittable(self) -> tuple[str, ...]:
         """Columns that ``unset`` has."""
         plan = self._plan
-        return unset_by_deletes(plan.schema) if plan.soft else self._decoder.unset_able
+        return unset_by_deletes(plan.schema) if plan.soft else self._decoder.omittable
 
     def mergeable(self, knowledge: Knowledge, observer: BatchObserver) -> DataFrame:
         """Returns the changes of rows.
@@ -90,7 +90,7 @@ class ChangeSet:
         The observer also keeps Spark from pushing the condition below the decoding, which
         would then be done twice; each read needs an observer of its own.
         """
-        plan, marked = self._plan, self._decoder.unset_able
+        plan, marked = self._plan, self._decoder.omittable
         decoded = self._decoder.decode(
             knowledge.floors, parse_here=False, tells_key_schema=observer.also.key_schemas
         )
@@ -119,7 +119,7 @@ class ChangeSet:
     def _with_old_keys(self, changes: DataFrame, knowledge: Knowledge) -> DataFrame:
         if not (self._plan.layout.split_keys or knowledge.rekeyed):
             return changes
-        return with_old_keys_deleted(changes, self._decoder.unset_able)
+        return with_old_keys_deleted(changes, self._decoder.omittable)
 
     def floors(self, known: Floors, figures: BatchFigures) -> Floors:
         """Adds the complete snapshots that this batch has rows of; may read the batch."""
@@ -229,6 +229,6 @@ def is_below(ends: OffsetVector | None) -> Expression:
     return F.coalesce(F.col("offset") < end, F.lit(False))
 
 
-def of_rows_that_stay(incomplete: DataFrame, beside: ShadowProgress) -> DataFrame:
+def of_rows_that_stay(incomplete: DataFrame, shadow: ShadowProgress) -> DataFrame:
     """Returns those of the changes without their rows that are still refused."""
-    return incomplete.where(~is_below(beside.until))
+    return incomplete.where(~is_below(shadow.until))

@@ -44,7 +44,7 @@ class BatchContext:
     clock: Callable[[], datetime]
     steps: Steps
 
-    def known(self, batch: PlannedBatch, columns: tuple[str, ...] | None = None) -> KeyLookups:
+    def lookups(self, batch: PlannedBatch, columns: tuple[str, ...] | None = None) -> KeyLookups:
         """Returns look-ups of keys in the lake.
 
         Args:
@@ -52,7 +52,7 @@ class BatchContext:
             columns: columns of a row that may be asked for; None for those that its changes may
                 leave alone.
         """
-        wanted, plan = batch.changes.unset_able if columns is None else columns, batch.plan
+        wanted, plan = batch.changes.omittable if columns is None else columns, batch.plan
         return KeyLookups(self.spark, self.catalog, plan, wanted, self.tombstones(plan.schema))
 
     def tombstones(self, schema: TableSchema) -> Tombstones:

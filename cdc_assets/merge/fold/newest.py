@@ -24,7 +24,7 @@ from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.order import position_bytes
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.schema.row_condition import columns_of
 
@@ -39,7 +39,7 @@ def newest_by_key(
     changes: DataFrame,
     key: tuple[str, ...],
     numbers: tuple[str, ...],
-    unset_able: tuple[str, ...],
+    omittable: tuple[str, ...],
     of_all: Mapping[str, Expression] | None = None,
 ) -> DataFrame:
     """Returns the change with the highest position of each key, as ``FOLDED`` columns.
@@ -48,7 +48,7 @@ def newest_by_key(
         changes: of the batch, or of a part of it.
         key: names of its columns.
         numbers: of the position.
-        unset_able: columns that ``unset`` has.
+        omittable: columns that ``unset`` has.
         of_all: aggregates of all changes of a key, by the names of columns to be added. With them
             all changes are shuffled.
     """
@@ -62,7 +62,7 @@ def newest_by_key(
     return ranked.where("rank = 1").select(
         *_KEPT,
         position_bytes(numbers).alias("position"),
-        any_of(F.col("unset").getField(name) for name in unset_able).alias("partial"),
+        any_of(F.col("unset").getField(name) for name in omittable).alias("partial"),
         *also,
     )
 
@@ -103,7 +103,7 @@ def not_newer(newest: DataFrame, known: DataFrame, count: int) -> DataFrame:
             at most one row per key.
         count: number of keys.
     """
-    joined = newest.join(sent(known, count), newest["key"] == known["known_key"])
+    joined = newest.join(hinted(known, count), newest["key"] == known["known_key"])
     return joined.where("position <= known_position").select(F.col("key").alias("stale"))
 
 
@@ -111,7 +111,7 @@ def set_values(
     changes: DataFrame,
     partial: DataFrame,
     known: DataFrame,
-    unset_able: tuple[str, ...],
+    omittable: tuple[str, ...],
     *,
     count: int,
     keep_deleted: bool,
@@ -122,7 +122,7 @@ def set_values(
         changes: of the part of the batch, with their ``position``.
         partial: the newest changes that are partial; their keys are looked for.
         known: ``known_key``, ``known_position``, to leave out changes that the table has.
-        unset_able: the columns that may be unset.
+        omittable: the columns that may be unset.
         count: number of keys, partial or not.
         keep_deleted: whether a delete keeps the row's values; if not, only values set after it
             count.
@@ -133,25 +133,25 @@ def set_values(
         the batch sets no value after the key's last delete.
     """
     wanted = partial.select(F.col("key").alias("wanted"))
-    mine = changes.join(sent(wanted, count), changes["key"] == wanted["wanted"], "left_semi")
-    mine = mine.join(sent(known, count), mine["key"] == known["known_key"], "left")
+    mine = changes.join(hinted(wanted, count), changes["key"] == wanted["wanted"], "left_semi")
+    mine = mine.join(hinted(known, count), mine["key"] == known["known_key"], "left")
     mine = mine.where("known_position IS NULL OR position > known_position")
-    is_partial = any_of(F.col("unset").getField(name) for name in unset_able)
+    is_partial = any_of(F.col("unset").getField(name) for name in omittable)
     begins = (F.col("op") == "c") & is_partial
     resets = begins if keep_deleted else begins | (F.col("op") == "d")
     flat = mine.select(
         "key",
         F.when(resets, F.col("position")).alias("reset_at"),
         F.when(begins, F.col("position")).alias("begun_at"),
-        *(_set_at(name).alias(f"c{i}") for i, name in enumerate(unset_able)),
+        *(_set_at(name).alias(f"c{i}") for i, name in enumerate(omittable)),
     )
-    if len(unset_able) > _FEW:
+    if len(omittable) > _FEW:
         flat = pinned(flat)
-    newest = (F.max_by(f"c{i}", f"c{i}.at").alias(f"c{i}") for i in range(len(unset_able)))
+    newest = (F.max_by(f"c{i}", f"c{i}.at").alias(f"c{i}") for i in range(len(omittable)))
     folded = flat.groupBy("key").agg(
         F.max("reset_at").alias("reset_at"), F.max("begun_at").alias("begun_at"), *newest
     )
-    alive = (_since_reset(F.col(f"c{i}")).alias(name) for i, name in enumerate(unset_able))
+    alive = (_since_reset(F.col(f"c{i}")).alias(name) for i, name in enumerate(omittable))
     return folded.select(
         F.col("key").alias("set_key"),
         F.col("reset_at").isNotNull().alias("was_deleted"),
@@ -160,17 +160,17 @@ def set_values(
     )
 
 
-def left_alone(partial: DataFrame, unset_able: tuple[str, ...]) -> tuple[str, ...]:
+def left_alone(partial: DataFrame, omittable: tuple[str, ...]) -> tuple[str, ...]:
     """Returns those of the columns that one of these changes leaves alone; all if they are few.
 
     Of hundreds of columns that may hold large values, only some do.
     """
-    if len(unset_able) <= _FEW:
-        return unset_able
+    if len(omittable) <= _FEW:
+        return omittable
     used = partial.agg(
-        *(F.max(F.col("unset").getField(name)).alias(f"c{i}") for i, name in enumerate(unset_able))
+        *(F.max(F.col("unset").getField(name)).alias(f"c{i}") for i, name in enumerate(omittable))
     ).collect()[0]
-    return tuple(name for i, name in enumerate(unset_able) if used[f"c{i}"])
+    return tuple(name for i, name in enumerate(omittable) if used[f"c{i}"])
 
 
 def _set_at(name: str) -> Expression:
@@ -189,7 +189,7 @@ def completed(
     partial: DataFrame,
     values: DataFrame,
     existing: DataFrame,
-    unset_able: tuple[str, ...],
+    omittable: tuple[str, ...],
     names: tuple[str, ...],
     may_lack: Expression | None = None,
 ) -> DataFrame:
@@ -199,7 +199,7 @@ def completed(
         partial: newest changes that are partial.
         values: of `set_values`.
         existing: ``known_key`` and ``known_row``, a struct of the columns that may be unset.
-        unset_able: those columns.
+        omittable: those columns.
         names: all columns.
         may_lack: of which changes a row that the batch begins may lack values, which are NULL then;
             None for no change.
@@ -207,7 +207,7 @@ def completed(
     joined = partial.join(values, partial["key"] == values["set_key"], "left").join(
         existing, partial["key"] == existing["known_key"], "left"
     )
-    may_be_unset = frozenset(unset_able)
+    may_be_unset = frozenset(omittable)
     has_row = F.col("known_row").isNotNull() & ~F.coalesce(F.col("was_deleted"), F.lit(False))
 
     def whole(name: str) -> Expression:
@@ -225,7 +225,7 @@ def completed(
         return unset & F.col("in_batch").getField(name).isNull() & ~has_row
 
     others = [column for column in FOLDED if column != "row"]
-    incomplete = any_of(lost(name) for name in unset_able)
+    incomplete = any_of(lost(name) for name in omittable)
     if may_lack is not None:
         incomplete = incomplete & ~(may_lack & F.coalesce(F.col("was_begun"), F.lit(False)))
     return joined.select(

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from cdc_assets.formats.record_keys import has_moved
 
 
-def with_old_keys_deleted(changes: DataFrame, unset_able: tuple[str, ...]) -> DataFrame:
+def with_old_keys_deleted(changes: DataFrame, omittable: tuple[str, ...]) -> DataFrame:
     """Adds a delete at the same position for each change that has another ``old_key``.
 
     The update itself becomes a create: what it leaves out is not a value of the new key's row.
@@ -24,14 +24,14 @@ def with_old_keys_deleted(changes: DataFrame, unset_able: tuple[str, ...]) -> Da
     moved = has_moved()
     twice = F.when(moved, F.array(F.lit(True), F.lit(False))).otherwise(F.array(F.lit(False)))
     each, old = changes.withColumn("is_old", F.explode(twice)), F.col("is_old")
-    flags = ((F.col("unset").getField(name) & ~old).alias(name) for name in unset_able)
+    flags = ((F.col("unset").getField(name) & ~old).alias(name) for name in omittable)
     columns = {
         "op": F.when(old, "d").when(moved, "c").otherwise(F.col("op")),
         "key": F.when(old, F.col("old_key")).otherwise(F.col("key")),
         "row": F.when(~old, F.col("row")),
         "in_doubt": F.col("in_doubt") & ~old,
     }
-    if unset_able:
+    if omittable:
         columns["unset"] = F.struct(*flags)
     return each.withColumns(columns).drop("is_old")
 

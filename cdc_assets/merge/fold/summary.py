@@ -57,14 +57,14 @@ class Summary:
         parts = *place, is_streamed, F.col("partial"), F.col("told_ms")
         return self._observed.attach(newest, "fold", {}, *parts)
 
-    def told(self, frame: DataFrame, read: DataFrame) -> Folded | None:
+    def result(self, frame: DataFrame, read: DataFrame) -> Folded | None:
         """Returns the changes with their figures; None if Spark has not reported the figures.
 
         Args:
             frame: the changes.
             read: the frame whose execution has computed them.
         """
-        rows = self._observed.told(read)
+        rows = self._observed.figures(read)
         return None if rows is None else _folded(frame, rows)
 
 
@@ -79,10 +79,10 @@ def summarized(frame: DataFrame, where: str) -> Folded:
         TransientError: if Spark does not report the figures.
     """
     summary = Summary()
-    return require_told(summary.told(frame, read_through(summary.attach(frame))), where)
+    return require_figures(summary.result(frame, read_through(summary.attach(frame))), where)
 
 
-def require_told(figures: Figures | None, where: str) -> Figures:
+def require_figures(figures: Figures | None, where: str) -> Figures:
     """Returns the figures that Spark has reported.
 
     Raises:

@@ -140,9 +140,9 @@ def in_lives(events: DataFrame) -> DataFrame:
     is_first = _is_set() | (F.row_number().over(once) == 1)
     apart = events.withColumn("stays", is_first).where("stays").drop("stays")
     begins = F.when(F.col("op").isin("c", "d", "t"), 1).otherwise(0)
-    told = F.coalesce(F.size("unset"), F.lit(0)) <= 0
+    is_whole = F.coalesce(F.size("unset"), F.lit(0)) <= 0
     lives = apart.withColumn("rank", rank).withColumn("life", F.sum(begins).over(_by_key()))
-    is_anchor = _is_set() & (told | F.col("known"))
+    is_anchor = _is_set() & (is_whole | F.col("known"))
     has_anchor = F.coalesce(F.max(is_anchor).over(_in_life()), F.lit(False))
     return lives.withColumn("whole", ~_is_set() | has_anchor)
 

@@ -106,14 +106,14 @@ def not_in_order(
     """
     *place, row, _ = numbers
     content = F.xxhash64("key", "row")
-    told = changes.where("op != 'r'").select(
+    streamed = changes.where("op != 'r'").select(
         "partition", "offset", "op", "key", *place, row, content.alias("content")
     )
     of_key = ("partition", "key", *place)
     ends = {"first": F.min("offset"), "last": F.max("offset")}
     contents = {"lowest": F.min("content"), "highest": F.max("content")}
     each = (
-        told.repartition(*of_key)
+        streamed.repartition(*of_key)
         .groupBy(*of_key, row, "op")
         .agg(*(found.alias(name) for name, found in (ends | contents).items()))
     )

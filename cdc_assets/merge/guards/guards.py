@@ -66,12 +66,12 @@ class Guards:
         for guard in self._all:
             guard.require(batch)
 
-    def watched(self, batch: PlannedBatch) -> OptionalFigures:
+    def figures(self, batch: PlannedBatch) -> OptionalFigures:
         """Returns the guards' figures of a batch's pass, in addition to the usual ones."""
-        watched = OptionalFigures(others=batch.decoder.format.has_many_tables)
+        figures = OptionalFigures(others=batch.decoder.format.has_many_tables)
         for guard in self._all:
-            watched = guard.watch(batch, watched)
-        return watched
+            figures = guard.watch(batch, figures)
+        return figures
 
     def aggregates(self, batch: PlannedBatch) -> dict[str, Expression]:
         """Returns the guards' aggregates over all changes of a key, as columns of the fold."""
@@ -81,7 +81,7 @@ class Guards:
             for name, each in guard.aggregates(batch).items()
         }  # fmt: skip
 
-    def judged(self, this: Pass) -> Pass | Refold | Replan:
+    def verdict(self, this: Pass) -> Pass | Refold | Replan:
         """Returns the guards' verdict on a pass: the first other than to proceed, or the pass."""
         for guard in self._all:
             verdict = guard.judge(this)
@@ -92,7 +92,7 @@ class Guards:
             this = verdict
         return this
 
-    def learned(self, this: Pass) -> Knowledge:
+    def knowledge(self, this: Pass) -> Knowledge:
         """Returns the guards' knowledge after a pass; the same object without new facts."""
         known = this.knowledge
         for guard in self._all:
@@ -101,7 +101,7 @@ class Guards:
                 guard.means.steps.note(guard.case)  # the batch is folded once more
         return known
 
-    def settled(self, last: Pass) -> Pass:
+    def completed(self, last: Pass) -> Pass:
         """Has each guard check or complete the last pass."""
         for guard in self._all:
             last = guard.settle(last)

@@ -22,7 +22,7 @@ from cdc_assets.formats.spec import ROW_OPS, TOMBSTONE
 from cdc_assets.merge.fold.changeset import Knowledge
 from cdc_assets.merge.fold.context import Pass
 from cdc_assets.merge.guards.guard import Guard
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.statements.pinning import pinned
 
 _NUMBER_BYTES = 8
@@ -51,7 +51,7 @@ class LoneTombstones(Guard):
             named, unread = by_name(found, key)
             if not unread.isEmpty():
                 known = known.refusing(pinned(unpaired(unread, decoded, before)))
-            rows = self.means.known(this.batch)
+            rows = self.means.lookups(this.batch)
             deletes = pinned(as_deletes(named, rows.newest(named, rows.rows(named)), numbers))
         lone = this.batch.changes.from_its_beginning(deletes)
         return known.amended(lambda changes: changes.unionByName(lone))
@@ -123,7 +123,7 @@ def as_deletes(orphaned: DataFrame, known: DataFrame, numbers: tuple[str, ...]) 
         numbers: columns of the position.
     """
     count = orphaned.count()
-    joined = orphaned.join(sent(known, count), orphaned["key"] == known["known_key"], "left")
+    joined = orphaned.join(hinted(known, count), orphaned["key"] == known["known_key"], "left")
     in_lake = [_number(i) for i in range(len(numbers))]
     earlier = in_lake[-1] < F.col("offset")
     source, last = numbers[:-1], numbers[-1]

@@ -28,7 +28,7 @@ from cdc_assets.merge.intake.absent import ACCEPT
 from cdc_assets.merge.intake.decoding import BatchDecoder, Doubt
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.tables.lookups import lake_table
 from cdc_assets.schema.types import Column
 
@@ -130,7 +130,7 @@ def require_none_lost(
             F.col(sql.POSITION).alias("known_position"),
             *(_is_held(_named(c.name), c).alias(f"held{i}") for i, c in held.items()),
         )
-        few = sent(keys, suspects.count())
+        few = hinted(keys, suspects.count())
         both = lake.join(few, lake["known_key"] == few["key"])
         older = F.col("known_position").isNull()
         values = {i: F.when(F.col(f"held{i}"), F.col("known_position")) for i in held}
@@ -195,7 +195,7 @@ def look_through(
         return
     changes = ChangeSet(decoder, plan).decoded(knowledge)
     found = held_and_lacking(doubt, plan.numbers)
-    folded = newest_by_key(changes, plan.schema.key, plan.numbers, decoder.unset_able, found)
+    folded = newest_by_key(changes, plan.schema.key, plan.numbers, decoder.omittable, found)
     require_none_lost(spark, catalog, plan, doubt, folded)
 
 

@@ -40,7 +40,7 @@ from cdc_assets.merge.fold.context import Pass
 from cdc_assets.merge.fold.newest import FOLDED, completed, set_values
 from cdc_assets.merge.guards.guard import Guard
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.statements.pinning import pinned, pinned_in_rounds
 from cdc_assets.merge.tables.lookups import KeyLookups
 
@@ -60,17 +60,17 @@ class Placeholders(Guard):
         """Adds which of them are, and their rows."""
         if not (this.figures.signs["in_doubt"] and len(this.plan.numbers) > 1):
             return known
-        plan, unset_able = this.plan, this.batch.decoder.unset_able
-        rows = self.means.known(this.batch, unset_able)
+        plan, omittable = this.plan, this.batch.decoder.omittable
+        rows = self.means.lookups(this.batch, omittable)
         with self.means.steps.step("look up"):
             decoded = this.batch.changes.decoded(known)
             if plan.mode is Mode.CHANGELOG:  # a left-out value is not looked up
-                found = pinned(told_moves(decoded, plan, rows))
+                found = pinned(incomplete_moves(decoded, plan, rows))
             else:
-                found = moves(decoded, plan, rows, unset_able)
+                found = moves(decoded, plan, rows, omittable)
 
         def amend(changes: DataFrame) -> DataFrame:
-            return settled(with_event(changes, plan), found, unset_able).drop(*_MOVE)
+            return settled(with_event(changes, plan), found, omittable).drop(*_MOVE)
 
         return known.amended(amend)
 
@@ -80,16 +80,16 @@ class Placeholders(Guard):
         Where a condition chooses the table's rows, a change that left values alone may have been
         passed over although its row exists: the row did not match when rows were read.
         """
-        beside = carried.beside
-        if beside is None:
+        shadow = carried.shadow
+        if shadow is None:
             return carried
         more = last.figures.signs["in_doubt"]
         more += last.folded.partial if last.plan.condition is not None else 0
-        return replace(carried, beside=beside.in_doubt(more, last.plan.start))
+        return replace(carried, shadow=shadow.with_doubts(more, last.plan.start))
 
 
 def moves(
-    changes: DataFrame, plan: BatchPlan, known: KeyLookups, unset_able: tuple[str, ...]
+    changes: DataFrame, plan: BatchPlan, known: KeyLookups, omittable: tuple[str, ...]
 ) -> DataFrame:
     """Decides whether creates with a placeholder are data or moves, and completes the moves' rows.
 
@@ -97,14 +97,14 @@ def moves(
         changes: decoded ones that can be merged.
         plan: of the batch.
         known: look-ups.
-        unset_able: columns that may be unset.
+        omittable: columns that may be unset.
 
     Returns:
         ``at`` of `Order.event_at`; ``is_moved``; ``from_key``, NULL if it is not a single key;
         ``given_at``: position of its delete, without the offset, the lowest if it came several
         times; ``carried``: the completed row, NULL if it cannot be completed.
     """
-    changes, found = with_event(changes, plan), told_moves(changes, plan, known)
+    changes, found = with_event(changes, plan), incomplete_moves(changes, plan, known)
     keys = found.where(_IS_OPEN).select(F.col("from_key").alias("key")).distinct()
     count = keys.count()
     if not count:
@@ -113,7 +113,7 @@ def moves(
     changes = pinned(_concerned(changes, keys, count))
     rows = pinned(known.rows(keys, count=count))
     for _ in range(_CHAIN):
-        whole = pinned(_carried(changes, found, plan, rows, unset_able))
+        whole = pinned(_carried(changes, found, plan, rows, omittable))
         if whole.isEmpty():
             break
         made = found.join(whole, "at", "left")
@@ -124,7 +124,7 @@ def moves(
     return pinned(sent_again(found, changes, plan, known))
 
 
-def told_moves(changes: DataFrame, plan: BatchPlan, known: KeyLookups) -> DataFrame:
+def incomplete_moves(changes: DataFrame, plan: BatchPlan, known: KeyLookups) -> DataFrame:
     """Does the same as `moves`, without completing rows."""
     given_up = F.when(F.col("op") == "d", F.col("key"))
     given_at = F.when(F.col("op") == "d", position_bytes(plan.numbers[:-1]))
@@ -148,7 +148,7 @@ def told_moves(changes: DataFrame, plan: BatchPlan, known: KeyLookups) -> DataFr
             F.lit(None).cast(row_type).alias("carried"),
         )
     )
-    return told(found, plan, known)
+    return with_known_deletes(found, plan, known)
 
 
 def with_event(changes: DataFrame, plan: BatchPlan) -> DataFrame:
@@ -159,12 +159,12 @@ def with_event(changes: DataFrame, plan: BatchPlan) -> DataFrame:
 
 def _concerned(changes: DataFrame, keys: DataFrame, count: int) -> DataFrame:
     """Returns the changes in doubt, and all changes of these keys."""
-    wanted = sent(keys.select(F.col("key").alias("wanted")), count)
+    wanted = hinted(keys.select(F.col("key").alias("wanted")), count)
     joined = changes.join(wanted, changes["key"] == wanted["wanted"], "left")
     return joined.where("in_doubt OR wanted IS NOT NULL").drop("wanted")
 
 
-def settled(changes: DataFrame, found: DataFrame, unset_able: tuple[str, ...]) -> DataFrame:
+def settled(changes: DataFrame, found: DataFrame, omittable: tuple[str, ...]) -> DataFrame:
     """Applies the result of `moves` to changes with their ``at``.
 
     Rows of moves are completed, and data stays data. The result's columns are added.
@@ -173,7 +173,7 @@ def settled(changes: DataFrame, found: DataFrame, unset_able: tuple[str, ...]) -
     # No hint: the rows may be large, and Spark knows their size when it comes to the join.
     joined = changes.join(own, ["at", "in_doubt"], "left")
     keeps = F.col("is_moved").isNull() | (F.col("is_moved") & F.col("carried").isNull())
-    flags = ((F.col("unset").getField(name) & keeps).alias(name) for name in unset_able)
+    flags = ((F.col("unset").getField(name) & keeps).alias(name) for name in omittable)
     return joined.withColumns({"row": F.coalesce("carried", "row"), "unset": F.struct(*flags)})
 
 
@@ -182,13 +182,13 @@ def _carried(
     found: DataFrame,
     plan: BatchPlan,
     rows: DataFrame,
-    unset_able: tuple[str, ...],
+    omittable: tuple[str, ...],
 ) -> DataFrame:
     """Returns ``carried_now`` of moves that their old keys' values of that time can complete.
 
     Of a key that was changed away several times, only the first move that is not completed yet.
     """
-    history = settled(changes, found, unset_able)
+    history = settled(changes, found, omittable)
     history = history.withColumn("position", position_bytes(plan.numbers))
     asked = history.where(_IS_OPEN).dropDuplicates(["at"])
     turn = F.row_number().over(Window.partitionBy("from_key").orderBy("given_at"))
@@ -199,22 +199,22 @@ def _carried(
     # count among the changes before it. Nor does a row that the key has had since.
     moved_at = F.concat("given_at", F.lit(bytes(8))).alias("moved_at")
     count = todo.count()
-    until = sent(as_old.select(F.col("key").alias("moved_key"), moved_at), count)
+    until = hinted(as_old.select(F.col("key").alias("moved_key"), moved_at), count)
     before = history.join(until, history["key"] == until["moved_key"])
     mine = before.where("position < moved_at").drop("moved_key", "moved_at")
     there = rows.join(until, rows["known_key"] == until["moved_key"])
     there = there.where("known_position < moved_at")
     positions = there.select("known_key", "known_position")
-    values = set_values(mine, partial, positions, unset_able, count=count, keep_deleted=plan.soft)
+    values = set_values(mine, partial, positions, omittable, count=count, keep_deleted=plan.soft)
     existing = there.select("known_key", "known_row")
-    made = completed(partial, values, existing, unset_able, plan.schema.names)
+    made = completed(partial, values, existing, omittable, plan.schema.names)
     place = ["partition", "offset"]
     back = todo.select(*place, "at")
     whole = made.where("NOT incomplete").select(*place, F.col("row").alias("carried_now"))
     return back.join(whole, place).select("at", "carried_now")
 
 
-def told(found: DataFrame, plan: BatchPlan, known: KeyLookups) -> DataFrame:
+def with_known_deletes(found: DataFrame, plan: BatchPlan, known: KeyLookups) -> DataFrame:
     """Adds to the result of `moves` what is known of creates whose deletes are not in the batch.
 
     Args:
@@ -239,8 +239,8 @@ def sent_again(
 ) -> DataFrame:
     """Adds rows to moves that are redelivered: those that the lake has from these very changes.
 
-    The arguments are those of `told`, and the decoded changes with their ``at``. Moves without
-    such a row stay incomplete.
+    The arguments are those of `with_known_deletes`, and the decoded changes with their ``at``.
+    Moves without such a row stay incomplete.
     """
     left = found.where("is_moved AND carried IS NULL").select("at")
     if left.isEmpty():

@@ -14,7 +14,7 @@ class DdlStatements(Guard):
 
     def judge(self, this: Pass) -> Pass | NeedsDdl:
         """Returns `NeedsDdl` if there are statements that the plan does not know."""
-        if not this.figures.signs["by_op"].get(STATEMENT) or this.plan.is_told:
+        if not this.figures.signs["by_op"].get(STATEMENT) or this.plan.statements_known:
             return this
         with self.means.steps.step("look for statements"):
             return NeedsDdl(statements_among(this.batch.decoder, this.knowledge.floors))

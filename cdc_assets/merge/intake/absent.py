@@ -53,7 +53,7 @@ class AbsentColumns:
         """
         schema = plan.schema
         called = {schema.column(name).sent_as: name for name in names}
-        verdict = self.types.asked.absence(plan.entry, [*called])
+        verdict = self.types.answers.absence(plan.entry, [*called])
         if verdict.unpublished:
             raise _not_published(plan, verdict.unpublished)
         dropped, given_up = (
@@ -67,15 +67,15 @@ class AbsentColumns:
             )  # fmt: skip
         doubtful = tuple(schema.column(name) for name in names if name not in gone)
         # Without a key, or in a changelog, no row is written twice, so none can lose a value.
-        is_in_doubt = bool(doubtful and schema.key and plan.mode is not Mode.CHANGELOG)
+        is_doubtful = bool(doubtful and schema.key and plan.mode is not Mode.CHANGELOG)
         are_sent = self.types.sends_columns(plan.entry, plan.layout, is_known=verdict.is_known)
-        doubt = Doubt(doubtful, verdict.is_known, are_sent) if is_in_doubt else None
+        doubt = Doubt(doubtful, verdict.is_known, are_sent) if is_doubtful else None
         return self.tables.with_absent(schema, dropped, given_up, plan.state), doubt
 
 
 def _not_published(plan: BatchPlan, columns: dict[str, str]) -> TerminalError:
-    told = "; ".join(f"column {name}: {why}" for name, why in columns.items())
-    what = f"columns of the table are missing from records: {told}"
+    reasons = "; ".join(f"column {name}: {why}" for name, why in columns.items())
+    what = f"columns of the table are missing from records: {reasons}"
     remedy = (
         "rebuild the table, which omits the column unless it is published by then (ALTER "
         "PUBLICATION … SET (publish_generated_columns = stored), or the column list); or "

@@ -69,7 +69,7 @@ class BatchDecoder:
     salts: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     @property
-    def unset_able(self) -> tuple[str, ...]:
+    def omittable(self) -> tuple[str, ...]:
         """Columns that updates may leave out, according to any of the schemas or the format."""
         if self.format.leaves_out:
             return tuple(n for n in self.plan.schema.names if n not in self.plan.schema.key)
@@ -126,7 +126,7 @@ class BatchDecoder:
             layout=plan.layout,
             target=table,
             table=plan.entry.table,
-            unset_able=self.unset_able,
+            omittable=self.omittable,
             may_lack=self.may_lack,
             records_reads=plan.mode is Mode.CHANGELOG,
             doubtful=frozenset(each.name for each in self.doubtful),
@@ -176,7 +176,7 @@ class BatchDecoder:
         for number in group.writers:
             writer = self.writers[number]
             if not writer.is_of_key and writer.schema is not None:
-                there = {c.sent_as for c in spec.target.columns if c.name in writer.there}
+                there = {c.sent_as for c in spec.target.columns if c.name in writer.column_names}
                 gone = {c.sent_as for c in spec.target.columns} - there
                 found[number] = tuple(name for name in spec.expected if name in gone)
         return found if any(found.values()) else {}
@@ -207,7 +207,7 @@ def _by_any_name(table: TableSchema) -> TableSchema:
 
 
 def _reads_as(one: ReadSpec, spec: ReadSpec) -> bool:
-    return not spec.once and one.homes == spec.homes and reads_as(one.schema, spec.schema)
+    return not spec.present_names and one.homes == spec.homes and reads_as(one.schema, spec.schema)
 
 
 def _differing(names: Mapping[str, str]) -> dict[str, str]:

@@ -22,7 +22,7 @@ from typing import Final
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.position import Scheme
 from cdc_assets.config import SourceConfig
-from cdc_assets.databases.catalog import ColumnFacts, SourceTable, told, with_number
+from cdc_assets.databases.catalog import ColumnFacts, SourceTable, with_existing, with_number
 from cdc_assets.databases.kinds import catalog_of
 from cdc_assets.errors import RejectedRecordError, TerminalError, TransientError
 from cdc_assets.formats.format import Format
@@ -34,10 +34,10 @@ from cdc_assets.merge.intake.replicable import (
     keyed,
     require_countable,
     require_excludable,
+    require_fields,
     require_in_one_partition,
     require_one_database,
     require_sent,
-    require_told,
     require_usable,
     sharded,
 )
@@ -111,13 +111,13 @@ class TypeSource:
     """The source of schemas for tables of one source.
 
     Attributes:
-        asked: answers about the tables from their database and from statements.
+        answers: answers about the tables from their database and from statements.
     """
 
     def __init__(
-        self, source: SourceConfig, log: KafkaLog, fmt: Format, asked: SourceAnswers | None = None
+        self, source: SourceConfig, log: KafkaLog, fmt: Format, answers: SourceAnswers | None = None
     ) -> None:
-        self.asked = asked or SourceAnswers(source)
+        self.answers = answers or SourceAnswers(source)
         self._source = source
         self._format = fmt
         self._log = log
@@ -131,22 +131,22 @@ class TypeSource:
             TerminalError: if a column cannot be stored exactly, or there is no key.
         """
         samples = sample(self._log, entry, self._format)
-        require_told(entry, samples.refusal)
-        table = self.asked.table(entry)
+        require_fields(entry, samples.refusal)
+        table = self.answers.table(entry)
         if table is not None:
-            require_sent(self._source, self._log, entry, table, self.asked.publication)
+            require_sent(self._source, self._log, entry, table, self.answers.publication)
         described = self._described(entry, samples, table)
         for warning in described.warnings:
             _log.warning("table=%s: %s", entry.table, warning)
         schema = self._exact(entry, described).with_absent(self._given_up(entry))
-        require_told(entry, samples.inexact(schema))
+        require_fields(entry, samples.inexact(schema))
         is_keyed = samples.is_keyed_by(schema.key)
         self._require_in_order(entry, samples, table)
         split = not (is_keyed or set(schema.key) <= set(described.key))
         form = samples.key_form(schema.key)
         database = require_one_database(entry, samples)
         layout = Layout(samples.dialect, is_keyed, split, self._scheme(samples), form, database)
-        require_told(entry, self._format.refuses(layout, schema.key))
+        require_fields(entry, self._format.refuses(layout, schema.key))
         if table is not None:
             table.require_key_logged(schema.key, f"table={entry.table} topic={entry.topic}")
         if not schema.key and self._source.mode_of(entry.table) is Mode.MIRROR:
@@ -165,18 +165,18 @@ class TypeSource:
 
     def _numbered(self, entry: TableEntry, schema: TableSchema) -> TableSchema:
         """Adds to a new table's columns the catalog's certain facts about older rows."""
-        facts = self.asked.facts(entry) or {}
+        facts = self.answers.facts(entry) or {}
         columns = (self._with_facts(each, facts.get(each.name), entry) for each in schema.columns)
         return replace(schema, columns=tuple(columns))
 
     def _with_facts(self, column: Column, facts: ColumnFacts | None, entry: TableEntry) -> Column:
         """Adds facts to a column older than the lake table, whose default says nothing of rows."""
-        told = with_number(replace(column, existing=None), facts)
+        new = with_number(replace(column, existing=None), facts)
         is_certain = facts is not None and facts.number and not entry.shard
         if facts is None or not is_certain or facts.existing is None:
-            return told
-        found = of_text(facts.existing, told)
-        return told if found.text is None else replace(told, existing=replace(found, id=told.name))
+            return new
+        found = of_text(facts.existing, new)
+        return new if found.text is None else replace(new, existing=replace(found, id=new.name))
 
     def require_usable(self, entry: TableEntry, schema: TableSchema) -> None:
         """Refuses names that are impossible in the lake.
@@ -196,7 +196,7 @@ class TypeSource:
         Raises:
             TerminalError: if it does not.
         """
-        table = self.asked.known_table(entry)
+        table = self.answers.known_table(entry)
         if table is not None:
             table.require_whole(f"table={entry.table} topic={entry.topic}")
 
@@ -268,10 +268,10 @@ class TypeSource:
     def _renamed(self, entry: TableEntry, column: Column, names: Collection[str]) -> str | None:
         """Returns the column's new name, by its number in the catalog."""
         number = column.identity.number
-        facts = (self.asked.facts(entry) or {}) if number else {}
+        facts = (self.answers.facts(entry) or {}) if number else {}
         return next((n for n, f in facts.items() if f.number == number and n in names), None)
 
-    def told(self, entry: TableEntry, column: Column, scheme: Scheme) -> Column:
+    def with_existing(self, entry: TableEntry, column: Column, scheme: Scheme) -> Column:
         """Adds to a new column its number and its value in older rows.
 
         Args:
@@ -279,28 +279,28 @@ class TypeSource:
             column: by its name in records; its ``existing`` comes from a record's schema.
             scheme: of the table's positions.
         """
-        return told(
+        return with_existing(
             column,
-            (self.asked.facts(entry) or {}).get(column.name),
+            (self.answers.facts(entry) or {}).get(column.name),
             self._source.overrides(entry.table).existing,
             is_merged=entry.shard is not None,
             implies=scheme in OF_BINLOGS,
         )
 
-    def seen(self, entry: TableEntry, table: TableSchema) -> TableSchema | None:
+    def catalog_columns(self, entry: TableEntry, table: TableSchema) -> TableSchema | None:
         """Returns a table's columns in its database, if these determine the form on the wire.
 
         Returns:
             None if another source does. Columns that the table does not have are left out,
             unless their number shows that they are renamed ones.
         """
-        found = self.asked.table(entry)
+        found = self.answers.table(entry)
         described = self._format.of_catalog(found) if found is not None else None
         if found is None or described is None or described.origin != table.origin:
             return None
         known = {each.sent_as for each in table.columns}
         numbers = {c.identity.number for c in table.columns if c.identity.number}
-        facts = self.asked.facts(entry) or {}
+        facts = self.answers.facts(entry) or {}
         mine = {n for n in described.names if n in known or _number(facts, n) in numbers}
         kept = replace(described, columns=tuple(c for c in described.columns if c.name in mine))
         kept = kept.with_unsigned_as(_unsigned(table, None))
@@ -314,7 +314,7 @@ class TypeSource:
 
         Columns without a comment are left out, and so are all if the database was not asked.
         """
-        found = self.asked.known_table(entry)
+        found = self.answers.known_table(entry)
         if found is None:
             return "", {}
         described = self._format.of_catalog(found)
@@ -325,11 +325,11 @@ class TypeSource:
     def _corrected(self, entry: TableEntry, said: Described, table: TableSchema) -> Described:
         """Adds facts missing from a record's schema; the database has them for new columns."""
         new = set(said.names) - {each.sent_as for each in table.of_source.columns}
-        catalog = self.asked.table(entry) if new else None
-        said = said.with_unsigned(_unsigned(table, self.asked.history))
+        catalog = self.answers.table(entry) if new else None
+        said = said.with_unsigned(_unsigned(table, self.answers.history))
         if catalog is None:
             return said
-        now = self.asked.names_now(said.names)
+        now = self.answers.names_now(said.names)
         new = {now.get(name, name) for name in new}
         corrected = catalog.corrected(said.called(now), new, self._source.modes)
         return corrected.called({name: then for then, name in now.items()})
@@ -358,12 +358,12 @@ class TypeSource:
         self, entry: TableEntry, samples: Sample, table: SourceTable | None
     ) -> Described:
         """Describes a table by the best source, without the database's unpublished columns."""
-        unpublished = table.unpublished(self.asked.publication) if table is not None else {}
+        unpublished = table.unpublished(self.answers.publication) if table is not None else {}
         if samples.described is not None:
-            told = samples.described
+            described = samples.described
             if table is not None:
-                told = table.corrected(told, told.names, self._source.modes)
-            return self._keyed(entry, told.without(unpublished), samples, table)
+                described = table.corrected(described, described.names, self._source.modes)
+            return self._keyed(entry, described.without(unpublished), samples, table)
         if table is not None:
             described = self._format.of_catalog(table)
             return self._keyed(entry, described.without(unpublished), samples, table)
@@ -409,7 +409,7 @@ class TypeSource:
         return self._source.overrides(entry.table).absent_columns
 
     def _catalog(self, entry: TableEntry) -> Described | None:
-        found = self.asked.table(entry)
+        found = self.answers.table(entry)
         return self._format.of_catalog(found) if found else None
 
     def _exact(

@@ -434,7 +434,7 @@ class LakeTables:
 
     def _properties(self, first: FirstSchema) -> dict[str, str]:
         table, version = self._entry.table, self._version
-        told = {
+        facts = {
             "cdc-assets.source": table.source,
             "cdc-assets.source-table": table.qualified,
             "cdc-assets.topic": self._entry.topic,
@@ -444,7 +444,7 @@ class LakeTables:
             **_WRITTEN,
             **self._files.properties,
             "format-version": str(version),
-            **(_UNSORTED if self._entry.shard else told),
+            **(_UNSORTED if self._entry.shard else facts),
             **(_UNSORTED if self._mode is Mode.HISTORY else {}),
             SCHEMA: to_json(first.schema),
             **first.layout.to_properties(),

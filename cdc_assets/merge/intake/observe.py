@@ -110,7 +110,7 @@ class BatchObserver:
         Args:
             read: the frame whose execution has read all the attached rows.
         """
-        got = self._observed.told(read)
+        got = self._observed.figures(read)
         if got is None:
             return None
         by_op = {op: got["by_op"].get(op, 0) for op in _OPS}

@@ -62,14 +62,14 @@ class PastColumns:
     """The decision about the new columns of one batch.
 
     Attributes:
-        asked: what the source says.
+        answers: what the source says.
         plan: of the batch.
         format: of its records.
         raw: the records.
         shapes: the columns of each schema of the records; None where they carry none.
     """
 
-    asked: SourceAnswers
+    answers: SourceAnswers
     plan: BatchPlan
     format: Format
     raw: DataFrame
@@ -86,14 +86,14 @@ class PastColumns:
                 column's.
         """
         entry = self.plan.entry
-        is_asked = names and self.asked.table(entry) is not None
-        facts = self.asked.facts(entry) if is_asked else None
+        is_asked = names and self.answers.table(entry) is not None
+        facts = self.answers.facts(entry) if is_asked else None
         vanished = [name for name in names if facts is not None and name not in facts]
         if facts is None or not vanished:
             return ()
         is_numbered = any(each.number for each in facts.values())
         if is_numbered or self.shapes is None:
-            self._require_told(vanished, facts)
+            self._require_gone(vanished, facts)
         once = self.plan.state.properties if self.plan.state else {}
         past = vanished
         there = {each.number for each in facts.values()}
@@ -104,13 +104,13 @@ class PastColumns:
             _log.warning("table=%s: %s was dropped at the source", self.plan.entry.table, name)
         return tuple(past)
 
-    def _require_told(self, vanished: Sequence[str], facts: Mapping[str, ColumnFacts]) -> None:
+    def _require_gone(self, vanished: Sequence[str], facts: Mapping[str, ColumnFacts]) -> None:
         """Fails if a vanished column may have been renamed to a present one.
 
         Raises:
             TerminalError: if neither records nor the configuration show the opposite.
         """
-        given_up = self.asked.given_up(self.plan.entry, vanished)
+        given_up = self.answers.given_up(self.plan.entry, vanished)
         doubtful = [name for name in vanished if name not in given_up]
         strange = self._strange(facts)
         if not doubtful or not strange:
@@ -136,9 +136,9 @@ class PastColumns:
         schema it may have one from the catalog alone. A replay takes nothing from a row.
         """
         table = self.plan.schema.of_source
-        left_out = {*table.left_out, *self.asked.unpublished(self.plan.entry, [*facts])}
+        left_out = {*table.left_out, *self.answers.unpublished(self.plan.entry, [*facts])}
         if self.shapes is None and not self.plan.replay:
-            present = self.asked.names(self.plan.entry) or tuple(facts)
+            present = self.answers.names(self.plan.entry) or tuple(facts)
             return [name for name in present if name not in left_out]
         known, numbers = {*table.by_any_name, *left_out}, _numbers(self.plan)
         return [n for n, f in facts.items() if n not in known and f.number not in numbers]
@@ -206,7 +206,7 @@ class Preparation:
         plan = self._numbered(plan, raw, writers)
         if not plan.replay:
             recreated, silent = self.types.recreated(plan.entry), self.types.silent(plan.entry)
-            plan = settled(plan, self.types.asked, recreated, silent)
+            plan = settled(plan, self.types.answers, recreated, silent)
         plan = self._taught(plan)
         readable = [each.schema for each in writers.values() if each.schema and not each.is_of_key]
         before = plan.schema
@@ -226,14 +226,14 @@ class Preparation:
 
     def _taught(self, plan: BatchPlan) -> BatchPlan:
         """Adds facts from statements about the lake's columns; each shard has its own numbers."""
-        history = self.types.asked.history
+        history = self.types.answers.history
         if history is None or plan.entry.shard is not None:
             return plan
         schema = history.taught(plan.schema)
-        told = tuple(
+        learned = tuple(
             c for c, was in zip(schema.columns, plan.schema.columns, strict=True) if c != was
         )
-        steps = (DescribeColumns(told),) if told else ()
+        steps = (DescribeColumns(learned),) if learned else ()
         return replace(plan, schema=schema, steps=(*plan.steps, *steps))
 
     def _widened(
@@ -248,24 +248,24 @@ class Preparation:
         shown = [*(n for each in readable for n in each.names), *(each.name for each in unknown)]
         known = {*table.by_any_name, *table.left_out}
         new = tuple(dict.fromkeys(name for name in shown if name not in known))
-        gone = self.types.asked.unpublished(plan.entry, new) if new else {}
+        gone = self.types.answers.unpublished(plan.entry, new) if new else {}
         for name, why in gone.items():
             _log.warning("table=%s: column %s is left out: %s", plan.entry.table, name, why)
         shapes = [each.names for each in readable] if self.has_schemas(plan) else None
-        old = PastColumns(self.types.asked, plan, self.format, raw, shapes)
+        old = PastColumns(self.types.answers, plan, self.format, raw, shapes)
         past = old.among([name for name in new if name not in gone])
         schema = replace(plan.schema, left_out=(*plan.schema.left_out, *gone, *past))
         facts = self._facts(plan, must=bool(new)) if readable else {}
-        records = [self._told(plan, each, facts) for each in self._oldest_first(readable)]
+        records = [self._with_facts(plan, each, facts) for each in self._oldest_first(readable)]
         by_catalog = not self.has_schemas(plan)
         if by_catalog:
             records = self._by_catalog(plan, [u for u in unknown if u.name not in {*gone, *past}])
         columns = self.tables.columns(schema, plan.state, records, by_catalog=by_catalog)
         left: tuple[TableStep, ...] = (LeaveOut(tuple(gone)),) if gone else ()
-        told = self._with_numbers(plan, columns)
-        comments = self._comments(plan, told.schema) if not plan.replay else ()
-        steps = (*plan.steps, *left, *told.steps, *comments)
-        return replace(plan, schema=told.schema, steps=steps, files=columns.files)
+        numbered = self._with_numbers(plan, columns)
+        comments = self._comments(plan, numbered.schema) if not plan.replay else ()
+        steps = (*plan.steps, *left, *numbered.steps, *comments)
+        return replace(plan, schema=numbered.schema, steps=steps, files=columns.files)
 
     def _comments(self, plan: BatchPlan, schema: TableSchema) -> tuple[Comment, ...]:
         """Returns the step for comments that differ from the source's present ones.
@@ -298,10 +298,10 @@ class Preparation:
         known = before.by_any_name
         new = {each.sent_as for each in plan.schema.columns if each.sent_as not in known}
         new -= self.tables.withheld
-        told = [*(names for names in records if names)]
-        if not told and new:
-            told = [[*(self.types.asked.names(plan.entry) or self.tables.withheld), *new]]
-        for names in told:
+        shapes = [*(names for names in records if names)]
+        if not shapes and new:
+            shapes = [[*(self.types.answers.names(plan.entry) or self.tables.withheld), *new]]
+        for names in shapes:
             gone = sorted(self.tables.withheld - {*names})
             shown = sorted(new & {*names})
             if gone and shown:
@@ -323,23 +323,23 @@ class Preparation:
 
     def _oldest_first(self, records: Sequence[TableSchema]) -> Sequence[TableSchema]:
         """Puts schemas with former names first, so that columns get their present names."""
-        history = self.types.asked.history
+        history = self.types.answers.history
         former = frozenset(history.former) if history else frozenset[str]()
         return sorted(records, key=lambda each: former.isdisjoint(each.names))
 
-    def _told(
+    def _with_facts(
         self, plan: BatchPlan, record: TableSchema, facts: Mapping[str, ColumnFacts]
     ) -> TableSchema:
         """Adds the database's facts about the columns.
 
         A former name of a column of the lake does not rename it back.
         """
-        table, history = plan.schema.of_source, self.types.asked.history
+        table, history = plan.schema.of_source, self.types.answers.history
         facts = {
             name: each for name, each in facts.items() if not (history and name in history.former)
         }
         columns = (
-            self.types.told(plan.entry, each, plan.layout.scheme)
+            self.types.with_existing(plan.entry, each, plan.layout.scheme)
             if home_of(table, each, record.names) is None
             else with_number(replace(each, existing=None), facts.get(each.name))
             for each in record.columns
@@ -349,7 +349,7 @@ class Preparation:
     def _facts(self, plan: BatchPlan, *, must: bool) -> Mapping[str, ColumnFacts]:
         """Returns facts about the columns; without new columns, records need no facts."""
         try:
-            return self.types.asked.facts(plan.entry) or {}
+            return self.types.answers.facts(plan.entry) or {}
         except UnreachableError:
             if must:
                 raise
@@ -360,28 +360,30 @@ class Preparation:
     ) -> tuple[TableSchema, ...]:
         """Returns the columns of records without a schema: the database's, and the records'."""
         table = plan.schema.of_source
-        seen = self.types.seen(plan.entry, table)
+        seen = self.types.catalog_columns(plan.entry, table)
         there = seen or table.as_sent
         new = [each for each in unknown if each.name not in there.names]
         added = (self._column(plan, each) for each in new)
-        told = tuple(self.types.told(plan.entry, each, plan.layout.scheme) for each in added)
-        if seen is None and not told:
+        found = tuple(
+            self.types.with_existing(plan.entry, each, plan.layout.scheme) for each in added
+        )
+        if seen is None and not found:
             return ()
-        return (replace(there, columns=(*there.columns, *told)),)
+        return (replace(there, columns=(*there.columns, *found)),)
 
     def _with_numbers(self, plan: BatchPlan, columns: ColumnPlan) -> ColumnPlan:
         """Adds the catalog's numbers to columns described without a number."""
         lacking = [c for c in columns.schema.columns if not c.identity.number and not c.absent]
-        facts = (self.types.asked.known_facts(plan.entry) or {}) if lacking and plan.state else {}
+        facts = (self.types.answers.known_facts(plan.entry) or {}) if lacking and plan.state else {}
         found = {c.name: facts[c.sent_as].number for c in lacking if c.sent_as in facts}
         if not any(found.values()):
             return columns
-        told = tuple(
+        numbered = tuple(
             replace(c, identity=replace(c.identity, number=found.get(c.name, c.identity.number)))
             for c in columns.schema.columns
         )
-        described = DescribeColumns(tuple(c for c in told if found.get(c.name)))
-        schema = replace(columns.schema, columns=told)
+        described = DescribeColumns(tuple(c for c in numbered if found.get(c.name)))
+        schema = replace(columns.schema, columns=numbered)
         return replace(columns, schema=schema, steps=(*columns.steps, described))
 
     def _settled(

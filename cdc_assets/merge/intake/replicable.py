@@ -44,7 +44,7 @@ _BY_ROOT: Final = (
 )
 
 
-def require_told(entry: TableEntry, refusal: Refusal | None) -> None:
+def require_fields(entry: TableEntry, refusal: Refusal | None) -> None:
     """Refuses a table whose records do not hold the fields that replication needs.
 
     Raises:
@@ -235,7 +235,7 @@ def keyed(
         )
         raise TerminalError(what, where=_where(entry), remedy=_NAME_IT)
     if table is None or not (table.logs_whole_rows or table.identifies(key)):
-        _require_told(entry, described, samples, key)
+        _require_primary_key(entry, described, samples, key)
     return replace(described, key=key)
 
 
@@ -268,7 +268,7 @@ def require_in_one_partition(
     raise TerminalError(what, where=_where(entry), remedy=remedy)
 
 
-def _require_told(
+def _require_primary_key(
     entry: TableEntry, described: Described, samples: Sample, key: Sequence[str]
 ) -> None:
     """Refuses a key that cannot be a primary key.

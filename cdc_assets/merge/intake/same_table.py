@@ -17,7 +17,7 @@ from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.intake.planning.topics import begin_of
 from cdc_assets.merge.intake.source_facts import SourceAnswers
-from cdc_assets.merge.intake.unlogged_changes import heard
+from cdc_assets.merge.intake.unlogged_changes import with_silent_changes
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.table_steps import RememberSource
 from cdc_assets.schema.history import Break, OnBreak
@@ -43,26 +43,26 @@ class AnotherTableError(TerminalError):
     page = "recreated-table"
 
 
-def break_of(plan: BatchPlan, asked: SourceAnswers) -> Break | None:
+def break_of(plan: BatchPlan, answers: SourceAnswers) -> Break | None:
     """Returns the table's break since the last look; None without a break.
 
     A break before the first look is ignored, unless the first batch is still to come and reads
     all that the log holds, or the statements are among the table's rows, and so in this batch.
     """
     said = AtSource.of(plan.state, plan.entry.shard_value)
-    identity = asked.identity(plan.entry)
-    told = asked.history.broken if asked.history else None
+    identity = answers.identity(plan.entry)
+    broken = answers.history.broken if answers.history else None
     if identity is None or identity == said.identity:
         return None
     if said.identity is None:
         reads_all = plan.published is None and begin_of(plan.state) is None
-        is_now = asked.history is not None and asked.history.topic == plan.identity.topic_id
-        return told if reads_all or is_now else None
-    return told or Break(identity, f"{_BY_NUMBER} ({said.identity} before, {identity} now)")
+        is_now = answers.history is not None and answers.history.topic == plan.identity.topic_id
+        return broken if reads_all or is_now else None
+    return broken or Break(identity, f"{_BY_NUMBER} ({said.identity} before, {identity} now)")
 
 
 def settled(
-    plan: BatchPlan, asked: SourceAnswers, policy: OnBreak, silent: SilentPolicy = _USUAL
+    plan: BatchPlan, answers: SourceAnswers, policy: OnBreak, silent: SilentPolicy = _USUAL
 ) -> BatchPlan:
     """Adds to the plan the source table's state to store, and the end of older rows.
 
@@ -70,7 +70,7 @@ def settled(
 
     Args:
         plan: of the log and the lake, with the numbering of its positions.
-        asked: answers about the source's table.
+        answers: answers about the source's table.
         policy: for another table of the same name.
         silent: for rows that changed without events.
 
@@ -80,11 +80,11 @@ def settled(
     """
     said = AtSource.of(plan.state, plan.entry.shard_value)
     try:
-        identity = asked.identity(plan.entry)
+        identity = answers.identity(plan.entry)
     except UnreachableError:  # records that carry their schema can be merged without it
         _log.warning("table=%s: its database does not answer", plan.entry.table)
         return plan
-    found, barrier = break_of(plan, asked), said.barrier
+    found, barrier = break_of(plan, answers), said.barrier
     if found is not None and policy is not OnBreak.KEEP:
         place = _position(plan, found)
         is_scattered = plan.layout.scheme is Scheme.OFFSET and plan.partitions > 1
@@ -96,11 +96,11 @@ def settled(
         elif not place or (policy is OnBreak.STOP and has_rows):
             raise _another(plan, found, may_truncate=bool(place))
         barrier = max(barrier, place)
-    if plan.beside is not None and barrier > plan.floor:  # read rows may be of either
+    if plan.shadow is not None and barrier > plan.floor:  # read rows may be of either
         raise _another(plan, found or Break("", _BY_NUMBER), may_truncate=False)
     identity = said.identity if identity is None else identity
-    now = replace(said, identity=identity, history=asked.history, barrier=barrier)
-    now = heard(plan, said, now, asked, silent)
+    now = replace(said, identity=identity, history=answers.history, barrier=barrier)
+    now = with_silent_changes(plan, said, now, answers, silent)
     steps = plan.steps
     if now.is_to_follow(said):
         steps = (*steps, RememberSource(now.to_properties(plan.entry.shard_value)))

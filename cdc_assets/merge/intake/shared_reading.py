@@ -33,7 +33,7 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
 from cdc_assets.effects import effect
-from cdc_assets.formats.by_table import OF_ROWS, OF_TABLE, opened, told_apart
+from cdc_assets.formats.by_table import OF_ROWS, OF_TABLE, opened, with_tables
 from cdc_assets.formats.flat import by_partition
 from cdc_assets.formats.format import Format
 from cdc_assets.log.values import TopicIdentity
@@ -227,7 +227,7 @@ class SharedReadings:
         self, plan: BatchPlan, fmt: Format, session: SparkSession, raw: DataFrame
     ) -> _TopicReading | None:
         view, topic = f"topic_{uuid.uuid4().hex}", _topic(plan.entry)
-        apart = told_apart(opened(raw, fmt, plan.layout), fmt, plan.layout)
+        apart = with_tables(opened(raw, fmt, plan.layout), fmt, plan.layout)
         # Side by side, so that Spark skips the cached records of tables that are not asked for.
         apart.sortWithinPartitions(OF_TABLE).createOrReplaceTempView(view)
         drop = partial(session.catalog.dropTempView, view)
@@ -326,6 +326,6 @@ def _is_within(ranges: Ranges) -> Expression:
 
 def _rows_of(apart: DataFrame) -> dict[str, int]:
     """Returns the number of changes by table, for at most one table more than `_MOST_TABLES`."""
-    told = apart.where(F.col(OF_TABLE).isNotNull())
-    counted = told.groupBy(OF_TABLE).agg(F.sum(OF_ROWS).alias("rows")).limit(_MOST_TABLES + 1)
+    owned = apart.where(F.col(OF_TABLE).isNotNull())
+    counted = owned.groupBy(OF_TABLE).agg(F.sum(OF_ROWS).alias("rows")).limit(_MOST_TABLES + 1)
     return {row[OF_TABLE]: row["rows"] for row in counted.collect()}

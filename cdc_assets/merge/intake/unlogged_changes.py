@@ -31,8 +31,8 @@ from cdc_assets.schema.silent import (
 _log = logging.getLogger(__name__)
 
 
-def heard(
-    plan: BatchPlan, said: AtSource, now: AtSource, asked: SourceAnswers, policy: SilentPolicy
+def with_silent_changes(
+    plan: BatchPlan, said: AtSource, now: AtSource, answers: SourceAnswers, policy: SilentPolicy
 ) -> AtSource:
     """Returns the state to remember, with the silent changes that a look at the source shows.
 
@@ -40,17 +40,17 @@ def heard(
         plan: of the batch.
         said: the state before.
         now: the state to remember otherwise.
-        asked: answers about the source's table.
+        answers: answers about the source's table.
         policy: for these changes.
 
     Raises:
         SilentChangeError: if the policy stops at one of them.
     """
     entry = plan.entry
-    look, found = _found(plan, said, now, asked)
+    look, found = _changes_since(plan, said, now, answers)
     if found is not None:
         truncated = plan.published.carried.max_truncate if plan.published else ""
-        silent = policy.heeded(remembered(said.silent, found, asked.at, truncated))
+        silent = policy.heeded(remembered(said.silent, found, answers.at, truncated))
         now = replace(now, look=look.after(said.look) if look else now.look, silent=silent)
     stopping = [each for each in now.silent if policy.stops(each)]
     if stopping:
@@ -73,45 +73,47 @@ def look_at(source: SourceConfig, entry: TableEntry) -> CatalogLook | None:
     return found.look if found is not None else None
 
 
-def _found(
-    plan: BatchPlan, said: AtSource, now: AtSource, asked: SourceAnswers
+def _changes_since(
+    plan: BatchPlan, said: AtSource, now: AtSource, answers: SourceAnswers
 ) -> tuple[CatalogLook | None, Sequence[SilentChange] | None]:
     """Returns the look, and the silent changes since the one before; None if nobody tells any."""
-    told, is_same = asked.history, said.identity is None or now.identity == said.identity
+    history, is_same = answers.history, said.identity is None or now.identity == said.identity
     table, standing = None, ()
     try:
-        table = asked.table(plan.entry)
+        table = answers.table(plan.entry)
     except UnreachableError:  # what stands goes on, as far as anybody knows
         standing = said.standing
-    if table is None and told is None and not standing:
+    if table is None and history is None and not standing:
         return None, None
     found = [*standing]
     if table is not None:
-        found += table.silent_since(said.look if is_same else None, asked.publication)
-    if told is not None:
+        found += table.silent_since(said.look if is_same else None, answers.publication)
+    if history is not None:
         with_keys = not (table or standing) and plan.layout.scheme is not Scheme.TIDB
-        found += _heard_by(plan, said, told).told_silent(_held(plan, said), with_keys=with_keys)
+        found += _since_look(plan, said, history).without_events(
+            _type_test(plan, said), with_keys=with_keys
+        )
     return table.look if table is not None else None, found
 
 
-def _heard_by(plan: BatchPlan, said: AtSource, told: StatementHistory) -> StatementHistory:
+def _since_look(plan: BatchPlan, said: AtSource, history: StatementHistory) -> StatementHistory:
     """Returns the history without what happened before the first look, if that saw the result.
 
     A first batch that reads all of the log has the rows from before; and what is among the rows
     is in this batch.
     """
     reads_all = plan.published is None and begin_of(plan.state) is None
-    if said.identity is not None or reads_all or told.topic == plan.identity.topic_id:
-        return told
-    return replace(told, silent=(), retyped=())
+    if said.identity is not None or reads_all or history.topic == plan.identity.topic_id:
+        return history
+    return replace(history, silent=(), retyped=())
 
 
-def _held(plan: BatchPlan, said: AtSource) -> Callable[[Retyped], bool]:
+def _type_test(plan: BatchPlan, said: AtSource) -> Callable[[Retyped], bool]:
     """Returns whether a new type holds the values of the one before, as far as that is known."""
     looked = said.look.columns if said.look else {}
     lake = {column.sent_as.casefold(): column for column in plan.schema.of_source.columns}
 
-    def held(changed: Retyped) -> bool:
+    def holds(changed: Retyped) -> bool:
         name = changed.name.casefold()
         if name in looked:
             before = looked[name][1]
@@ -121,7 +123,7 @@ def _held(plan: BatchPlan, said: AtSource) -> Callable[[Retyped], bool]:
             return name not in lake
         return bool(changed.definition) and holds_type(before, changed.definition)
 
-    return held
+    return holds
 
 
 def _stopped(

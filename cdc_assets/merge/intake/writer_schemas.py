@@ -119,13 +119,13 @@ def _first_records(
     """Returns the first record of each of these schemas, by the schema's number."""
     carrier = fmt.schema_carrier(plan.layout)
     headers = F.col("headers") if fmt.reads_headers(plan.layout) else F.lit(None)
-    told = _numbered(plan, fmt, raw).select(
+    numbered = _numbered(plan, fmt, raw).select(
         "writer",
         F.struct("offset", "partition").alias("at"),
         F.struct("key", carrier.alias("value"), headers.alias("headers")).alias("record"),
     )
     found = (
-        told.where(F.col("writer").isin(*numbers))
+        numbered.where(F.col("writer").isin(*numbers))
         .groupBy("writer")
         .agg(F.min("at").alias("at"), F.min_by("record", "at").alias("record"))
     )

@@ -43,9 +43,9 @@ class Application:
         return self.last.plan
 
     @property
-    def unset_able(self) -> tuple[str, ...]:
+    def omittable(self) -> tuple[str, ...]:
         """Columns that a change may leave alone."""
-        return self.last.batch.changes.unset_able
+        return self.last.batch.changes.omittable
 
     def recorded(self, outcome: BatchOutcome) -> BatchOutcome:
         """Adds the content of the snapshot's properties, right before the last write."""

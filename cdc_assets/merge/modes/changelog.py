@@ -50,7 +50,7 @@ class Changelog(TableMode):
             RejectedRecordError: if a redelivered change cannot be distinguished from two changes.
         """
         means, folded = it.means, it.last.folded
-        table = ChangeLogTable(means.spark, means.catalog, it.plan, means.steps, it.unset_able)
+        table = ChangeLogTable(means.spark, means.catalog, it.plan, means.steps, it.omittable)
         new = table.new(folded.frame, outcome.figures, folded.keys)
         with means.steps.step("look for changes that are there"):
             count = new.count()

@@ -28,7 +28,7 @@ class History(TableMode):
         self, changes: DataFrame, batch: PlannedBatch, aggregates: Mapping[str, Expression]
     ) -> DataFrame:
         """Returns all changes, with columns that identify repeats; no guard needs aggregates."""
-        return recordable(changes, batch.plan, batch.changes.unset_able)
+        return recordable(changes, batch.plan, batch.changes.omittable)
 
     def apply(self, it: Application, outcome: BatchOutcome) -> BatchOutcome:
         """Writes new and changed versions, with the record of the batch.
@@ -47,7 +47,7 @@ class History(TableMode):
         """
         plan, means, branch, folded = it.plan, it.means, it.branch, it.last.folded
         rekeyed, ends = it.last.knowledge.rekeyed, Ends(means.side, plan.schema)
-        table = HistoryTable(means.spark, means.catalog, plan, means.steps, it.unset_able, ends)
+        table = HistoryTable(means.spark, means.catalog, plan, means.steps, it.omittable, ends)
         resolved = table.resolve(folded, outcome.figures, branch, rekeyed=rekeyed)
         incomplete = it.refusing.incomplete(resolved.incomplete, plan)
         it.refusing.settle(lambda: resolved.applied)

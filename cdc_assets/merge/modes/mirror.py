@@ -26,9 +26,9 @@ class Mirror(TableMode):
         self, changes: DataFrame, batch: PlannedBatch, aggregates: Mapping[str, Expression]
     ) -> DataFrame:
         """Returns the newest change of each key."""
-        plan, unset_able = batch.plan, batch.changes.unset_able
-        newest = newest_by_key(changes, plan.schema.key, plan.numbers, unset_able, aggregates)
-        return matching_alone(newest, plan, unset_able)
+        plan, omittable = batch.plan, batch.changes.omittable
+        newest = newest_by_key(changes, plan.schema.key, plan.numbers, omittable, aggregates)
+        return matching_alone(newest, plan, omittable)
 
     def apply(self, it: Application, outcome: BatchOutcome) -> BatchOutcome:
         """Writes the newest change of each key, with the record of the batch in the last write.
@@ -54,8 +54,8 @@ class Mirror(TableMode):
         """
         plan, means, branch, last = it.plan, it.means, it.branch, it.last
         table = KeyedTable(
-            plan, means.known(last.batch), means.tombstones(plan.schema), means.steps,
-            it.unset_able, rekeyed=last.knowledge.rekeyed,
+            plan, means.lookups(last.batch), means.tombstones(plan.schema), means.steps,
+            it.omittable, rekeyed=last.knowledge.rekeyed,
         )  # fmt: skip
         for part in it.parts:
             changes = partial(it.changes_of, part)

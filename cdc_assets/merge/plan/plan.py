@@ -85,7 +85,7 @@ class BatchPlan:
         is_limited: whether a longer batch would hold more records of that hour.
         barrier: position below which all rows are another table's, hexadecimal; empty without
             one.
-        is_told: whether the effects of statements among its records are known.
+        statements_known: whether the effects of statements among its records are known.
         forgettable: remembered deletes that need not be kept; None to keep all.
         witnesses: times that the table is valid through once it has reached their ends.
         has_other_keys: whether the keys of its records have a schema that those of the batch before
@@ -125,7 +125,7 @@ class BatchPlan:
     repeats_places: bool = False
     permit: str = ""
     barrier: str = ""
-    is_told: bool = True
+    statements_known: bool = True
     forgettable: Forgettable | None = None
     has_other_keys: bool = False
     unread: tuple[OffsetRange, ...] = ()
@@ -224,9 +224,9 @@ class BatchPlan:
         return begin
 
     @property
-    def beside(self) -> ShadowProgress | None:
+    def shadow(self) -> ShadowProgress | None:
         """Progress of a shadow table that is read from the source; None for other tables."""
-        return self.published.carried.beside if self.published else None
+        return self.published.carried.shadow if self.published else None
 
     @property
     def numbers(self) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ def place_of(kept: QuarantineKey, plan: BatchPlan, missing: Missing | None) -> Q
     )
 
 
-def count_held(kept: Iterable[QuarantineKey], plan: BatchPlan, missing: Missing | None) -> int:
+def count_kept(kept: Iterable[QuarantineKey], plan: BatchPlan, missing: Missing | None) -> int:
     """Returns how many records stay in quarantine; arguments as of `place_of`."""
     held = {QuarantinePlace.MISSING, QuarantinePlace.FOREIGN}
     return len({each for each in kept if place_of(each, plan, missing) in held})
@@ -93,7 +93,7 @@ class Requeue:
         return bool(self.taken or self.merged or self.before or self.unread or self.foreign)
 
     @property
-    def held(self) -> int:
+    def kept_count(self) -> int:
         """Number of records in quarantine as long as none is merged."""
         return len(self.missing) + self.foreigners
 
@@ -115,16 +115,16 @@ class Requeue:
         """
         places = {each: place_of(each, plan, plan.missing) for each in kept}
 
-        def those(place: QuarantinePlace) -> tuple[Coordinate, ...]:
+        def coordinates(place: QuarantinePlace) -> tuple[Coordinate, ...]:
             mine = {each.at for each, found in places.items() if found is place}
             return tuple(sorted(at for at in mine if wanted is None or at in wanted))
 
         return cls(
-            taken=those(QuarantinePlace.MISSING),
-            merged=those(QuarantinePlace.MERGED),
-            before=those(QuarantinePlace.BEFORE),
-            unread=those(QuarantinePlace.UNREAD),
-            foreign=those(QuarantinePlace.FOREIGN),
+            taken=coordinates(QuarantinePlace.MISSING),
+            merged=coordinates(QuarantinePlace.MERGED),
+            before=coordinates(QuarantinePlace.BEFORE),
+            unread=coordinates(QuarantinePlace.UNREAD),
+            foreign=coordinates(QuarantinePlace.FOREIGN),
             missing=Missing.of(
                 each.at for each, at in places.items() if at is QuarantinePlace.MISSING
             ),

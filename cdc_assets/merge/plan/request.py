@@ -54,7 +54,7 @@ class Request:
         work: records to be merged.
         limits: largest size of the batch, as a multiple of the source's limit of records.
         columns: those that only the records have shown; ``lacking`` those that some records lack.
-        told: coordinates of statements among the records; None before that was found out.
+        statements: coordinates of statements among the records; None before that was found out.
         all_schemas: whether all records are asked for the schema they were written with.
         tries: number of this try, from 1; every conflict with another writer adds one.
         cases: what earlier tries have found that their plans did not know, in words.
@@ -66,7 +66,7 @@ class Request:
     limits: int = 1
     columns: tuple[UnknownColumn, ...] = ()
     lacking: tuple[str, ...] = ()
-    told: tuple[Coordinate, ...] | None = None
+    statements: tuple[Coordinate, ...] | None = None
     all_schemas: bool = False
     tries: int = 1
     cases: tuple[str, ...] = ()
@@ -74,13 +74,13 @@ class Request:
     @property
     def has_learned(self) -> bool:
         """Whether an earlier try has found out something about the same records."""
-        return bool(self.columns or self.lacking or self.told or self.all_schemas)
+        return bool(self.columns or self.lacking or self.statements or self.all_schemas)
 
-    def longer(self) -> Request:
+    def with_larger_limit(self) -> Request:
         """Returns the request with a larger limit."""
-        return replace(self, limits=self.limits * _GROWTH, told=None)
+        return replace(self, limits=self.limits * _GROWTH, statements=None)
 
-    def wider(self, found: tuple[UnknownColumn, ...]) -> Request:
+    def with_columns(self, found: tuple[UnknownColumn, ...]) -> Request:
         """Returns the request with more columns."""
         return replace(self, columns=(*self.columns, *found))
 
@@ -88,28 +88,28 @@ class Request:
         """Returns the request with columns that records lack."""
         return replace(self, lacking=(*self.lacking, *columns))
 
-    def knowing(self, told: tuple[Coordinate, ...]) -> Request:
+    def with_statements(self, statements: tuple[Coordinate, ...]) -> Request:
         """Returns the request with the statements' coordinates; columns are found out again."""
-        return replace(self, told=told, columns=(), lacking=())
+        return replace(self, statements=statements, columns=(), lacking=())
 
     def with_all_schemas(self) -> Request:
         """Returns the request that asks all records for their schemas, as some are new."""
         return replace(self, all_schemas=True)
 
-    def apart(self) -> Request:
+    def with_shared_topic(self) -> Request:
         """Returns the request for the table's own records in a topic that has others'."""
         entry = replace(self.entry, is_shared=True)
         return Request(
             entry, self.run_id, self.work, self.limits, tries=self.tries, cases=self.cases
         )
 
-    def noting(self, case: str) -> Request:
+    def with_case(self, case: str) -> Request:
         """Returns the request with one more thing that a plan did not know."""
         return self if case in self.cases else replace(self, cases=(*self.cases, case))
 
-    def once_more(self) -> Request:
+    def next_try(self) -> Request:
         """Returns the request for a try after another writer has published."""
-        return replace(self, tries=self.tries + 1, told=None)
+        return replace(self, tries=self.tries + 1, statements=None)
 
     def for_work(self, work: TailRequest | ReplayRequest) -> Request:
         """Returns a request for other work of the same run, with nothing found out yet."""

@@ -13,7 +13,7 @@ BROADCAST_KEYS = 2_000_000
 memory."""
 
 
-def sent(frame: DataFrame, count: int, columns: int = 1) -> DataFrame:
+def hinted(frame: DataFrame, count: int, columns: int = 1) -> DataFrame:
     """Hints to broadcast the frame, or above `BROADCAST_KEYS` to sort both sides.
 
     Sorting needs only bounded memory.

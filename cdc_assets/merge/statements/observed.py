@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 
-from cdc_assets.decode import counted, told
+from cdc_assets.decode import counted, counted_result
 
 _COUNTED: Final = "counted"
 
@@ -33,11 +33,11 @@ class Observed:
     ) -> DataFrame:
         """Returns the same rows, counted; see `cdc_assets.decode.counted`."""
         each = counted(what, {"id": self.name, **wanted}, *parts)
-        figures = told(what, self.name, F.count_if(_COUNTED)).alias(_COUNTED)
+        figures = counted_result(what, self.name, F.count_if(_COUNTED)).alias(_COUNTED)
         counting = frame.withColumn(_COUNTED, each)
         return counting.observe(self._observed_as(frame), figures).drop(_COUNTED)
 
-    def told(self, read: DataFrame) -> Any:
+    def figures(self, read: DataFrame) -> Any:
         """Returns the figures; None if Spark has not reported them.
 
         Spark's Connect server takes a command's figures from a listener, for which it waits 100 ms:

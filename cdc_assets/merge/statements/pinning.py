@@ -52,7 +52,7 @@ def interpreted(spark: SparkSession) -> Iterator[None]:
 
 
 @contextmanager
-def kept(frame: DataFrame, name: str, *, is_small: bool) -> Iterator[DataFrame]:
+def cached(frame: DataFrame, name: str, *, is_small: bool) -> Iterator[DataFrame]:
     """Keeps what is computed during the block; few rows by a checkpoint.
 
     Each statement that reads a cached frame has Spark analyze, and look for in its cache, all

@@ -16,7 +16,7 @@ from pyspark.sql.readwriter import DataFrameWriterV2
 
 from cdc_assets.changes.names import HELPERS, LakeName
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.statements.pinning import pinned, unpinned_after
 from cdc_assets.schema.file_layout import AS_IT_IS, FileLayout, SortTerm
 
@@ -167,7 +167,7 @@ def _copy_changed(
         copied = {_COPIED: "\n".join(sorted(row["_file"] for row in found))}
         if found:
             there = rows.sparkSession.read.format(_SINK).options(**target.options(), **copied)
-            removed = sent(places, count, len(PLACE))
+            removed = hinted(places, count, len(PLACE))
             kept = there.load().join(removed, [*_IN_FILE], "left_anti").drop(*PLACE)
             rows = rows.unionByName(kept, allowMissingColumns=True)
             rows = rows.coalesce(1) if in_one_task else rows

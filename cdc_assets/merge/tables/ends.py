@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.tables.side_table import SideTable
 from cdc_assets.merge.tables.tombstones import first_name, packed_key
 from cdc_assets.schema.types import TableSchema
@@ -121,7 +121,7 @@ class Ends:
             return None
         key = packed_key(self._columns).alias("key")
         packed = table.where(F.col(sql.OP) == "d").select(key, *_read())
-        wanted = sent(keys.select(F.col("key").alias("wanted")), count)
+        wanted = hinted(keys.select(F.col("key").alias("wanted")), count)
         return packed.join(wanted, packed["key"] == wanted["wanted"], "left_semi")
 
     def truncates(self) -> tuple[Emptied, ...]:

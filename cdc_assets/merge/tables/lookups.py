@@ -13,7 +13,7 @@ from cdc_assets.changes.mode import Mode
 from cdc_assets.formats.order import order_of
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.tables.pruning import KeySearch
 from cdc_assets.merge.tables.tombstones import Tombstones
 
@@ -106,7 +106,7 @@ class KeyLookups:
             F.struct(*(values or [F.lit(1)])).alias("known_row"),
         )
         keys = wanted.select(F.col("key").alias("wanted"))
-        keys = sent(keys, wanted.count() if count is None else count)
+        keys = hinted(keys, wanted.count() if count is None else count)
         return packed.join(keys, packed["known_key"] == keys["wanted"], "left_semi")
 
     @property
@@ -165,7 +165,7 @@ class KeyLookups:
         newest = F.greatest(F.col(sql.POSITION), sql.END_POSITION, read)
         rows = lake_table(self._spark, self._catalog, self._plan, None)
         packed = rows.select(key.alias("known_key"), newest.alias("known_position"))
-        keys = sent(wanted.select(F.col("key").alias("wanted")), wanted.count())
+        keys = hinted(wanted.select(F.col("key").alias("wanted")), wanted.count())
         return packed.join(keys, packed["known_key"] == keys["wanted"], "left_semi")
 
     def _event_at(self, position: str) -> Expression:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.statements.writing import PLACE
 from cdc_assets.schema.file_layout import Term, Transform
@@ -68,7 +68,7 @@ class KeySearch:
         if there >= count:
             return found.select(*PLACE)
         rest = pinned(
-            keys.join(sent(found.select(*map(sql.quote, key)), there), [*key], "left_anti")
+            keys.join(hinted(found.select(*map(sql.quote, key)), there), [*key], "left_anti")
         )
         return self._found(table, rest, count - there).unionByName(found).select(*PLACE)
 
@@ -98,7 +98,7 @@ class KeySearch:
     def _found(self, table: DataFrame, keys: DataFrame, count: int) -> DataFrame:
         names = [sql.quote(name) for name in self.plan.schema.key]
         rows = self.narrowed(table, keys).select(*PLACE, *names)
-        wanted = sent(keys, count)
+        wanted = hinted(keys, count)
         return rows.join(wanted, [rows[name] == wanted[name] for name in names], "left_semi")
 
     def _conditions(self, keys: DataFrame) -> Iterator[Expression]:

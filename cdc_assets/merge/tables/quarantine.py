@@ -29,7 +29,7 @@ from cdc_assets.formats.oversized import size_of
 from cdc_assets.lake.quarantined import quarantine_name
 from cdc_assets.merge.plan.quarantine_replay import QuarantineKey
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.statements.writing import run_over
 from cdc_assets.registry import TableEntry
 
@@ -105,7 +105,7 @@ class Quarantine:
             RejectedRecordError: if there would be more; nothing was written.
         """
         self._create()
-        records = raw.join(sent(rejected, rejected.count()), ["partition", "offset"])
+        records = raw.join(hinted(rejected, rejected.count()), ["partition", "offset"])
         known = self._spark.table(self._table).where(_within(origin)).select(*_COORDINATE)
         own = {
             "table": F.lit(origin.entry.table.qualified),
@@ -114,7 +114,7 @@ class Quarantine:
             _ID: F.lit(origin.topic_id),
         }
         rows = records.select(*(own.get(name, F.col(name)).alias(name) for name, _ in _COLUMNS))
-        new = rows.join(sent(known, known.count()), list(_COORDINATE), "left_anti")
+        new = rows.join(hinted(known, known.count()), list(_COORDINATE), "left_anti")
         table = origin.entry.table.qualified
         there = self._spark.table(self._table).where(F.col("table") == table)
         total = _bytes(new) + _bytes(there)

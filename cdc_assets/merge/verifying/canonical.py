@@ -44,13 +44,13 @@ def in_order(compared: Compared) -> Expression:
 
 
 def of_canonical(text: Expression, compared: Compared, *, lenient: bool = False) -> Expression:
-    """Returns the value of `in_order` for canonical text; see `of_told`."""
+    """Returns the value of `in_order` for canonical text; see `of_lake_text`."""
     if compared.form is Form.PADDED:
         return text
-    return of_told(text, compared, lenient=lenient)
+    return of_lake_text(text, compared, lenient=lenient)
 
 
-def of_told(text: Expression, compared: Compared, *, lenient: bool = False) -> Expression:
+def of_lake_text(text: Expression, compared: Compared, *, lenient: bool = False) -> Expression:
     """Returns the lake's value for a source's text.
 
     Args:

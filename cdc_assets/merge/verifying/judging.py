@@ -41,14 +41,14 @@ class Difference:
         kind: of the difference.
         columns: those that differ; empty unless the kind is ``DIFFERENT``.
         version: of the lake's rows, by which a change of the key is noticed.
-        told: the source's values, for a repair; None if it has no such row.
+        source_values: the source's values, for a repair; None if it has no such row.
     """
 
     key: Key
     kind: DifferenceKind
     columns: tuple[str, ...]
     version: object
-    told: tuple[str | None, ...] | None
+    source_values: tuple[str | None, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def judge(
         difference = _difference(found.rows.get(key), after.living(key), comparison)
         if difference is not None:
             kind, columns = difference
-            differences.append(Difference(key, kind, columns, version, found.told.get(key)))
+            differences.append(Difference(key, kind, columns, version, found.lake_texts.get(key)))
     return KeyVerdicts(tuple(differences), tuple(changing))
 
 

@@ -224,14 +224,14 @@ class LakeRows:
         """Returns whether a row's key is in a range."""
         condition = F.lit(True)
         if within.start is not None:
-            first, own, bound = self._beside(within.start)
+            first, own, bound = self._bounds(within.start)
             condition = condition & (own >= bound) & (first[0] >= first[1])
         if within.end is not None:
-            first, own, bound = self._beside(within.end)
+            first, own, bound = self._bounds(within.end)
             condition = condition & (own < bound) & (first[0] <= first[1])
         return condition
 
-    def _beside(self, bound: Key) -> tuple[tuple[Expression, Expression], Expression, Expression]:
+    def _bounds(self, bound: Key) -> tuple[tuple[Expression, Expression], Expression, Expression]:
         """Returns key and bound to compare: of the first column, which skips files, and whole."""
         own = [in_order(each) for each in self._of.key]
         theirs = [of_canonical(F.lit(text), c) for text, c in zip(bound, self._of.key, strict=True)]

@@ -4,8 +4,8 @@ The callers prove which rows may be put in, and at which position
 (`cdc_assets.merge.verifying.repair`, `cdc_assets.operations.resnapshot.wave`).
 
 The rows are a frame: the texts of the keys (`KEY` and a number), the source's values from which the
-columns are made (`TOLD` and a number), whether the source has the row (`EXISTS`), and the row's new
-position (`AT`).
+columns are made (`LAKE_TEXT` and a number), whether the source has the row (`EXISTS`), and the
+row's new position (`AT`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.names import HELPERS
 from cdc_assets.changes.publish_kind import PublishKind
-from cdc_assets.databases.statements import KEY, TOLD
+from cdc_assets.databases.statements import KEY, LAKE_TEXT
 from cdc_assets.errors import ConflictError, TransientError
 from cdc_assets.lake import Lake, Published
 from cdc_assets.lake.carried import SideMark
@@ -30,12 +30,12 @@ from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.intake.planning import Planner
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements import sql
-from cdc_assets.merge.statements.joins import sent
+from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.statements.own_columns import own_columns
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.tables.side_table import SideTable
 from cdc_assets.merge.tables.tombstones import Tombstones
-from cdc_assets.merge.verifying.canonical import of_told
+from cdc_assets.merge.verifying.canonical import of_lake_text
 from cdc_assets.merge.verifying.lake_rows import TEXT, LakeRows
 from cdc_assets.merge.verifying.way import PublishLease
 from cdc_assets.registry import TableEntry
@@ -84,7 +84,7 @@ class Putting:
     way: PublishLease
 
     def put(
-        self, plan: BatchPlan, rows: LakeRows, told: DataFrame, count: int, highest: str
+        self, plan: BatchPlan, rows: LakeRows, source_rows: DataFrame, count: int, highest: str
     ) -> None:
         """Deletes the lake's rows of these keys, remembers those that are gone, appends the others.
 
@@ -93,7 +93,7 @@ class Putting:
         Args:
             plan: on the table's head.
             rows: of that head.
-            told: the frame that the module describes; it must be checkpointed, see `pinned`.
+            source_rows: the frame that the module describes; it must be checkpointed, see `pinned`.
             count: number of keys.
             highest: the highest of their positions, hexadecimal.
 
@@ -106,8 +106,8 @@ class Putting:
         require_compared(plan, self.comparison)
         spark, of = self.lakes.spark(), self.lakes
         work = _Rows(spark, of.catalog, plan, rows, self.comparison)
-        there = work.there(told, count)
-        vanished, put = work.vanished(there), work.put(told, there)
+        there = work.lake_rows(source_rows, count)
+        vanished, put = work.gone_rows(there), work.new_rows(source_rows, there)
         publisher = Publisher(spark, of.catalog, of.lake, plan)
         branch = Branch(publisher, partial(self._require_same, plan))
         with branch.dropped_on_failure():
@@ -188,26 +188,26 @@ class _Rows:
         self._rows = rows
         self._of = comparison
 
-    def there(self, told: DataFrame, count: int) -> DataFrame:
+    def lake_rows(self, source_rows: DataFrame, count: int) -> DataFrame:
         """Returns the lake's rows of the keys, as they are before anything is written."""
-        keys = sent(told.select(*self._keys, EXISTS, AT), count)
+        keys = hinted(source_rows.select(*self._keys, EXISTS, AT), count)
         pairs = range(len(self._of.key))
         same = [F.col(f"{TEXT}{n}") == F.col(f"{KEY}{n}") for n in pairs]
         return pinned(self._rows.with_texts().join(keys, same))
 
-    def vanished(self, there: DataFrame) -> DataFrame:
+    def gone_rows(self, lake_rows: DataFrame) -> DataFrame:
         """Returns ``key position ts`` of the rows that the source does not have."""
-        gone = there.where(f"NOT {EXISTS}")
+        gone = lake_rows.where(f"NOT {EXISTS}")
         ts = F.lit(None).cast("timestamp").alias("ts")
         return gone.select(
             self.key_of(gone).alias("key"), F.col(AT).alias("position"), ts
         ).distinct()
 
-    def put(self, told: DataFrame, there: DataFrame) -> DataFrame:
+    def new_rows(self, source_rows: DataFrame, lake_rows: DataFrame) -> DataFrame:
         """Returns the rows to append, with the lake's columns."""
-        kept = there.dropDuplicates(self._keys)
+        kept = lake_rows.dropDuplicates(self._keys)
         same = [F.col(f"t.{name}") == F.col(f"r.{name}") for name in self._keys]
-        joined = told.alias("t").join(kept.alias("r"), same, "left")
+        joined = source_rows.alias("t").join(kept.alias("r"), same, "left")
         if not self._plan.soft:
             joined = joined.where(f"t.{EXISTS}")
         table = self._spark.table(sql.table(self._catalog, self._plan.entry.target))
@@ -229,9 +229,9 @@ class _Rows:
             value = F.lit(shard.value)
         elif name in places:
             at = places[name]
-            value = F.when(exists, of_told(F.col(f"t.{TOLD}{at}"), self._of.columns[at])).otherwise(
-                kept
-            )
+            value = F.when(
+                exists, of_lake_text(F.col(f"t.{LAKE_TEXT}{at}"), self._of.columns[at])
+            ).otherwise(kept)
         else:
             value = kept
         return value.cast(type_).alias(name)

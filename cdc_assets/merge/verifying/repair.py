@@ -28,7 +28,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from cdc_assets.changes.position import Scheme
-from cdc_assets.databases.statements import KEY, TOLD
+from cdc_assets.databases.statements import KEY, LAKE_TEXT
 from cdc_assets.errors import ConfigError, ConflictError, TerminalError, TransientError
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.failures import translated
@@ -152,7 +152,7 @@ class Repair:
     def _tried(self, wanted: Sequence[RowRepair]) -> int:
         # 1. plan, and look up
         lakes = self._lakes
-        plan = lakes.planner.again(self._entry, (), self._putting.run_id).plan
+        plan = lakes.planner.replay(self._entry, (), self._putting.run_id).plan
         require_generation(plan, self._generation)
         rows = LakeRows(lakes.spark(), lakes.catalog, lakes.lake, plan, self._of)
         look = rows.look([each.difference.key for each in wanted])
@@ -167,23 +167,23 @@ class Repair:
     def _put(self, plan: BatchPlan, rows: LakeRows, wanted: Sequence[RowRepair]) -> None:
         # 2. and 3.
         highest = max(each.position for each in wanted)
-        self._putting.put(plan, rows, self._told(wanted), len(wanted), highest)
+        self._putting.put(plan, rows, self._source_rows(wanted), len(wanted), highest)
 
-    def _told(self, wanted: Sequence[RowRepair]) -> DataFrame:
+    def _source_rows(self, wanted: Sequence[RowRepair]) -> DataFrame:
         """Returns the frame that `cdc_assets.merge.verifying.putting` describes."""
         width = len(self._of.columns)
         nothing = (None,) * width
         rows = [
             (
                 *each.difference.key,
-                *(each.difference.told or nothing),
-                each.difference.told is not None,
+                *(each.difference.source_values or nothing),
+                each.difference.source_values is not None,
                 bytearray.fromhex(each.position),
             )
             for each in wanted
         ]
         keys = [f"{KEY}{n} string" for n in range(len(self._of.key))]
-        values = [f"{TOLD}{n} string" for n in range(width)]
+        values = [f"{LAKE_TEXT}{n} string" for n in range(width)]
         own = [f"{EXISTS} boolean", f"{AT} binary"]
         return self._lakes.spark().createDataFrame(rows, ", ".join([*keys, *values, *own]))
 

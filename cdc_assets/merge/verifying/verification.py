@@ -144,7 +144,7 @@ class Verification:
         if self._lake.state(entry.target, entry.shard_value) is None:
             what = "there is nothing to compare: the table was not replicated yet"
             raise TerminalError(what, where=f"table={entry.table}", remedy="materialize it")
-        plan = self._attempts.planner.again(entry, (), self._run_id).plan
+        plan = self._attempts.planner.replay(entry, (), self._run_id).plan
         if repair:
             require_order(plan.layout.scheme, plan.partitions, f"table={entry.table}")
         return plan
@@ -266,7 +266,7 @@ class _Table:
             before = self._looks(plan, left)
             with self._pace.step("wait for transactions"):
                 position = highest_of(plan)
-                why = self._of.waits.settled(self._entry, self._source, position)
+                why = self._of.waits.until_visible(self._entry, self._source, position)
             if why:
                 return Settled(tuple(wanted), len(left), why)
             found = [self._found(some) for some in _some(left)]
@@ -315,7 +315,7 @@ class _Table:
         for _ in range(self._said.looks):
             plan = self._of.plan(self._entry)
             with self._pace.step("wait for transactions"):
-                why = self._of.waits.settled(self._entry, self._source, "")
+                why = self._of.waits.until_visible(self._entry, self._source, "")
             with self._pace.step("source: checksums"):
                 until, here = self._source.total()
                 self._until = until

@@ -45,7 +45,7 @@ class Waits:
         self._replicator = replicator
         self._run_id = run_id
 
-    def settled(self, entry: TableEntry, source: SourceRows, position: str) -> str:
+    def until_visible(self, entry: TableEntry, source: SourceRows, position: str) -> str:
         """Waits until readers see all that is committed, and new changes are above a position.
 
         Args:
@@ -85,9 +85,9 @@ class Waits:
         """
         said = self._config.source(entry.table.source).verify
         ends = time.monotonic() + said.wait_seconds
-        return self.delivered(entry, source, until) or self.merged(entry, ends)
+        return self.until_delivered(entry, source, until) or self.until_merged(entry, ends)
 
-    def delivered(self, entry: TableEntry, source: SourceRows, until: str) -> str:
+    def until_delivered(self, entry: TableEntry, source: SourceRows, until: str) -> str:
         """Waits until Kafka has everything up to a place in the source's log.
 
         Returns:
@@ -109,7 +109,7 @@ class Waits:
             time.sleep(_POLL_SECONDS)
         return ""
 
-    def merged(self, entry: TableEntry, ends: float | None = None) -> str:
+    def until_merged(self, entry: TableEntry, ends: float | None = None) -> str:
         """Waits until the lake has merged what the log holds now.
 
         Args:

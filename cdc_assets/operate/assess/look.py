@@ -160,7 +160,7 @@ def _states(
     lake = look.services.lake
     try:
         lake.require_open()
-        looked = lake.looked([(each.target, each.shard_value) for each in entries])
+        looked = lake.find_states([(each.target, each.shard_value) for each in entries])
     except CdcError as error:
         look.findings += [away("catalog", Subject(name), error) for name in sources]
         return {}

@@ -219,8 +219,8 @@ def _stored_as_text(known: KnownTable) -> Iterable[Obstacle]:
         if isinstance(column, UnmappedColumn) or column.type is not Primitive.STRING:
             continue
         if column.comment != comment and not is_named:
-            told = column.comment.removeprefix(comment).removeprefix("; ")
-            yield Obstacle(f"its type has no counterpart in the lake: {told}", column.name)
+            reason = column.comment.removeprefix(comment).removeprefix("; ")
+            yield Obstacle(f"its type has no counterpart in the lake: {reason}", column.name)
 
 
 def _named(known: KnownTable) -> Iterable[str]:

@@ -14,7 +14,7 @@ from cdc_assets.log.values import Watermarks
 from cdc_assets.operate.assess.finding import Finding, Obstacle, Rule, Subject, Verdict, judged
 
 _NO, _PARTIAL = Verdict.NO, Verdict.PARTIAL
-_ANEW: Final = (
+_REBUILD: Final = (
     "partition by the row's key, then rebuild from a new snapshot: cdc-assets rebuild TABLE "
     "--from-snapshot (docs/how-to/tables/add-partitions.md)"
 )
@@ -230,11 +230,11 @@ RULES: Final[tuple[Rule[Topic], ...]] = (
     ),
     Rule(
         "partitions_added", _NO, "partitions, where only offsets order changes",
-        lambda topic: _added(topic, is_used=True), f"{_MOVE}: the table stops", _ANEW,
+        lambda topic: _added(topic, is_used=True), f"{_MOVE}: the table stops", _REBUILD,
     ),
     Rule(
         "partitions_added", _PARTIAL, "partitions, where only offsets order changes",
         lambda topic: _added(topic, is_used=False),
-        f"{_MOVE}: the table stops once a second partition holds records", _ANEW,
+        f"{_MOVE}: the table stops once a second partition holds records", _REBUILD,
     ),
 )  # fmt: skip

@@ -193,8 +193,8 @@ class RestartDesk:
             return
         shard, asked = self._entry.shard_value, self._asked(plan)
         said = AtSource.of(plan.state, shard)
-        told = asked.history.silent if asked.history else ()
-        silent = remembered(said.silent, [*told, *said.standing], asked.at)
+        derived = asked.history.silent if asked.history else ()
+        silent = remembered(said.silent, [*derived, *said.standing], asked.at)
         identity, history = asked.identity(self._entry), asked.history
         now = replace(said, identity=identity, history=history, silent=silent)
         self._record("accept table", now.to_properties(shard))
@@ -217,8 +217,8 @@ class RestartDesk:
             now = tuple(replace(c, is_accepted=c.is_accepted or c.id in ids) for c in said.silent)
         else:
             now = without(said.silent, ids)
-        told = replace(said, silent=now).to_properties(self._entry.shard_value)
-        self._record("accept silent changes", told)
+        accepted = replace(said, silent=now).to_properties(self._entry.shard_value)
+        self._record("accept silent changes", accepted)
 
     @property
     def _policy(self) -> SilentPolicy:
@@ -241,12 +241,12 @@ class RestartDesk:
         stored = AtSource.of(plan.state, plan.entry.shard_value).history
         if fmt.tells_statements:
             where = statements_among(BatchDecoder(self._raw(plan), plan, fmt), plan.snapshot_starts)
-            told = read_statements(self._log, fmt, plan.layout.scheme, where)
+            statements = read_statements(self._log, fmt, plan.layout.scheme, where)
             topic = plan.identity.topic_id
             known = stored if stored and stored.topic == topic else StatementHistory(topic=topic)
-            told = statements_on(plan.entry, told)
-            known = known.with_numbers(plan.schema) if told else known
-            history = after_statements(known, plan.entry, told, is_empty=plan.is_empty)
+            statements = statements_on(plan.entry, statements)
+            known = known.with_numbers(plan.schema) if statements else known
+            history = after_statements(known, plan.entry, statements, is_empty=plan.is_empty)
         else:
             history = Histories(self._log).of(plan.entry, fmt, plan.layout.scheme, stored)
         return SourceAnswers(self._config.source(plan.entry.table.source), history)

@@ -56,7 +56,7 @@ class AdoptionStanding:
     @property
     def progress(self) -> ShadowProgress | None:
         """The progress of reading; None before step 4, and after step 8."""
-        return self.state.published.carried.beside if self.state.published else None
+        return self.state.published.carried.shadow if self.state.published else None
 
     @property
     def is_done(self) -> bool:

@@ -240,7 +240,7 @@ class _AdoptionSteps:
 
     def carried_out(self) -> Ending:
         adoption, target = self._adoption, self._session.entry.target
-        with self._session.lease.kept():
+        with self._session.lease.hold():
             adoption.note(self._plan.standing)
             if adoption.rename(self._plan.standing):
                 yield self._done(f"renamed {self._plan.standing.name} to {target}")
@@ -256,7 +256,7 @@ class _AdoptionSteps:
                 before, settled = settled, adoption.settled(settled)
                 if settled != before:  # a comparison takes its time
                     yield from self._merged()
-                with self._session.lease.kept():
+                with self._session.lease.hold():
                     yield from self._merged()
                     rows = adoption.end(settled)
             except ConflictError as error:

@@ -163,7 +163,7 @@ class TableAdoption:
         standing = self._existing.standing()
         session, entry, fit = self._session, self._entry, self._existing.fit(standing)
         look = look_at(self._source, entry)
-        known = AtSource.of(standing.state, entry.shard_value).read_anew(look, entry.shard_value)
+        known = AtSource.of(standing.state, entry.shard_value).for_reading(look, entry.shard_value)
         said = {**fit.properties, **known}
         statement = sql.set_properties(self._lakes.catalog, entry.target, said)
         self._execute(statement, "give the table our properties")
@@ -191,7 +191,7 @@ class TableAdoption:
             return
         columns = self._planner.tables(self._entry).plan(state).first.schema
         with self._existing.opened(columns) as source:
-            self._require(waits.settled(self._entry, source, ""))
+            self._require(waits.until_visible(self._entry, source, ""))
             position = self._published_of(state).carried.read_at
             work = TableComparison(
                 self._session, self._lakes, source, position, self._plan, self._session.say
@@ -206,7 +206,7 @@ class TableAdoption:
                 yield f"wave {number}: {put:,} rows put, {gone:,} rows gone so far"
             place = source.place()
             yield f"waits until everything up to {place} is delivered"
-            self._require(waits.delivered(self._entry, source, place))
+            self._require(waits.until_delivered(self._entry, source, place))
         rows = total[KeyState.PUT] + total[KeyState.VANISHED]
         end = self._planner.marks(self._entry).end
         self._progressed(rows, end)
@@ -268,7 +268,7 @@ class TableAdoption:
         if progress.doubts != settled:
             return None
         generation = before.carried.generation + 1
-        carried = replace(before.carried, beside=None, generation=generation)
+        carried = replace(before.carried, shadow=None, generation=generation)
         self._published(state, replace(before, start=before.offsets, carried=carried))
         return progress.rows
 
@@ -321,7 +321,7 @@ class TableAdoption:
             state = self._require_frozen()
             before = self._published_of(state)
             progress = replace(self._progress(state), rows=rows, is_read=True, until=until)
-            carried = replace(before.carried, beside=progress)
+            carried = replace(before.carried, shadow=progress)
             try:
                 return self._published(state, replace(before, carried=carried))
             except ConflictError:
@@ -370,7 +370,7 @@ class TableAdoption:
         return self._published_of(state).carried.read_from
 
     def _progress(self, state: TableState) -> ShadowProgress:
-        progress = self._published_of(state).carried.beside
+        progress = self._published_of(state).carried.shadow
         if progress is None:
             raise self._existing.moved()
         return progress

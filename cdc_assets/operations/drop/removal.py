@@ -149,7 +149,7 @@ def require_beginning(services: Services, entry: TableEntry) -> None:
     if services.config.source(entry.table.source).reads_first(entry.table):
         return  # its rows are read from its source again
     where = f"table={entry.table} topic={entry.topic}"
-    remedy = services.config.source(entry.table.source).built_anew_by(entry.table)
+    remedy = services.config.source(entry.table.source).rebuild_command(entry.table)
     if entry.renamed is not None:
         what = "reset: its topic holds only what came since it was renamed at its source"
         raise TerminalError(what, where=where, remedy=remedy)

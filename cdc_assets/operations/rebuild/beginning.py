@@ -108,7 +108,7 @@ def beginning_of(
             read_at=position,
             read_from=published.offsets,
             own_from=_own_beginning(published, identity),
-            beside=ShadowProgress(),
+            shadow=ShadowProgress(),
         )
         return published.offsets, carried
     lowest = encode((0,) * layout.scheme.numbers).hex().upper()
@@ -122,7 +122,7 @@ def beginning_of(
         read_from=otherwise,
         own_from=_own_beginning(published, identity) if published else None,
         # What one partition has before it may be newer than a truncate that another one has behind.
-        beside=ShadowProgress(doubts=int(partitions > 1 and any(at for _, at in otherwise))),
+        shadow=ShadowProgress(doubts=int(partitions > 1 and any(at for _, at in otherwise))),
     )
     return otherwise, carried
 

@@ -140,4 +140,4 @@ class FirstRead:
 def _is_whole(shadow: TableState | None) -> bool:
     """Returns whether the shadow table has all rows, and lacks only its new name."""
     published = shadow.published if shadow else None
-    return published is not None and published.carried.beside is None
+    return published is not None and published.carried.shadow is None

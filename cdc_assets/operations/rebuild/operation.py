@@ -338,7 +338,7 @@ class _RebuildSteps:
                     before, settled = settled, plan.source.settled(standing, settled)
                     if settled != before:  # a comparison takes its time
                         yield from self._caught_up(standing, is_read=True)
-                with self._session.lease.kept():
+                with self._session.lease.hold():
                     yield from self._filled(standing, is_read=is_read)
                     swapped = self._rebuild.swap(standing, settled)
             except ConflictError as error:

@@ -123,7 +123,7 @@ class ShadowFromSource:
             if not shadow.progress.is_read:
                 self._require_same_columns(shadow, source)
                 waits = self._verification.waits
-                self._require(waits.settled(self._entry, source, shadow.known_position))  # 2
+                self._require(waits.until_visible(self._entry, source, shadow.known_position))  # 2
                 for _ in self._waves(shadow, source):  # 3
                     yield shadow.progress
             if shadow.progress.until is None:
@@ -172,7 +172,7 @@ class ShadowFromSource:
         Raises:
             TransientError: if it has not delivered the log's present end after a while.
         """
-        self._require(self._verification.waits.delivered(self._entry, source, source.place()))
+        self._require(self._verification.waits.until_delivered(self._entry, source, source.place()))
 
     def _require_same_columns(self, shadow: ShadowTable, source: SourceRows) -> None:
         """Requires that the source still has the columns with which reading began, or dropped them.
@@ -216,7 +216,7 @@ class ShadowFromSource:
     def _note(self, shadow: ShadowTable, source: SourceRows, old: TableState) -> None:
         place = source.place()
         self._say(f"waits until everything up to {place} is delivered")
-        self._require(self._verification.waits.delivered(self._entry, source, place))
+        self._require(self._verification.waits.until_delivered(self._entry, source, place))
         end = self._tables.planner.marks(self._entry).end
         count = shadow.note(end, old if self._keeps_deleted else None)
         if count:

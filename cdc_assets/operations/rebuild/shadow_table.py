@@ -23,7 +23,7 @@ from pyspark.sql.types import StructField
 from cdc_assets.changes.names import HELPERS, Shard
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.publish_kind import PublishKind
-from cdc_assets.databases.statements import DIGEST, TOLD, Range
+from cdc_assets.databases.statements import DIGEST, LAKE_TEXT, Range
 from cdc_assets.errors import (
     CdcError,
     ConflictError,
@@ -43,7 +43,7 @@ from cdc_assets.merge.intake.describe import FirstSchema
 from cdc_assets.merge.plan.table_steps import created_with, execute_steps
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
-from cdc_assets.merge.verifying.canonical import digest, of_told
+from cdc_assets.merge.verifying.canonical import digest, of_lake_text
 from cdc_assets.merge.verifying.putting import Lakes
 from cdc_assets.operations.rebuild.beginning import first_publish
 from cdc_assets.operations.rebuild.tables import ID, READ_FROM_SOURCE, RebuildTables
@@ -169,7 +169,7 @@ class ShadowTable:
             execute_steps(of.spark(), of.catalog, self._entry, tables.layout(schema, state).steps)
         begun = first_publish(of.planner, self._entry, old, self.first, self._session)
         self._remember(old, read.look, goes_on=bool(begun.carried.applied))
-        progress = begun.carried.beside or ShadowProgress()
+        progress = begun.carried.shadow or ShadowProgress()
         self._publish(begun, replace(progress, about=read.about), None)
 
     def put(self, found: DataFrame, comparison: Comparison, within: Range, most: int) -> None:
@@ -287,7 +287,7 @@ class ShadowTable:
             run=self._session.host.run_id,
             kind=PublishKind.READ,
             published_at=self._session.clock(),
-            carried=replace(before.carried, beside=progress),
+            carried=replace(before.carried, shadow=progress),
         )
         publish_read(of, self._entry, state, published, rows)
         self._state = self._look()
@@ -300,7 +300,7 @@ class ShadowTable:
         shard = self._entry.shard_value
         said = AtSource.of(old, shard)
         begun = said if goes_on else replace(said, barrier="")
-        known = begun.read_anew(look, shard)
+        known = begun.for_reading(look, shard)
         statement = sql.set_properties(self._lakes.catalog, self._entry.target, known)
         self._tables.execute(statement, "remember the source's table", "spark: remember")
 
@@ -348,7 +348,7 @@ def _made(found: DataFrame, comparison: Comparison, within: Range) -> DataFrame:
     A sound row is one of the wave's, and its values are the same as at the source.
     """
     values = {
-        each.name: of_told(F.col(f"{TOLD}{n}"), each, lenient=True)
+        each.name: of_lake_text(F.col(f"{LAKE_TEXT}{n}"), each, lenient=True)
         for n, each in enumerate(comparison.columns)
     }
     outside = outside_of(comparison, [within]).alias(_OUTSIDE)

@@ -104,14 +104,14 @@ def _published(
     """Returns the record of the swap; the lake table may have lost its own with its snapshots."""
     session, table, shard = tables.session, tables.entry.table, tables.entry.shard_value
     old, generation = old_state.published, generation_of(old_state) + 1
-    is_read = new.carried.beside is not None or awaits_snapshot(state)
+    is_read = new.carried.shadow is not None or awaits_snapshot(state)
     known = AtSource.of(state, shard).in_place_of(
         AtSource.of(old_state, shard), str(uuid.uuid4()), is_read=is_read
     )
     mark = new.carried.side or SideMark()
     _, quarantined = QuarantineLake(session.config).quarantined(table.source, table.qualified, 0)
     side = SideMark(mark.snapshot, str(side_of(tables.shadow_entry(generation).stem, mark)))
-    carried = replace(new.carried, side=side, generation=generation, beside=None, at_source=known)
+    carried = replace(new.carried, side=side, generation=generation, shadow=None, at_source=known)
     return replace(
         new,
         start=old.offsets if old else new.offsets,
@@ -136,7 +136,7 @@ def _is_ahead(old: Published | None, new: Published) -> bool:
 
 def is_settled(new: Published, doubts: int) -> bool:
     """Returns whether a shadow table read from its source has come up to one state of it."""
-    progress = new.carried.beside
+    progress = new.carried.shadow
     if progress is None:
         return True
     return (

@@ -108,7 +108,7 @@ class TableRebuild:
         if late and not (from_now or has_place):
             what = f"its topic holds only what came since {late}"
             source = self._session.config.source(self._entry.table.source)
-            remedy = source.built_anew_by(self._entry.table)
+            remedy = source.rebuild_command(self._entry.table)
             raise TerminalError(what, where=of.where, remedy=remedy)
         if from_now and shadow is not None and not awaits_snapshot(shadow):
             option = "--from-snapshot"
@@ -146,7 +146,7 @@ class TableRebuild:
         topic = planner.identity(self._entry).topic_id
         if from_now:
             look = look_at(self._session.config.source(self._entry.table.source), self._entry)
-            begun = AtSource(silent=AtSource.of(old, shard).silent).read_anew(look, shard)
+            begun = AtSource(silent=AtSource.of(old, shard).silent).for_reading(look, shard)
             end = planner.marks(self._entry).end
             return {BEGIN: end.to_json(), BEGIN_TOPIC: topic, **begun}
         behind = self.own_beginning(old)

@@ -282,4 +282,4 @@ def _topic_of(state: TableState | None) -> str | None:
 
 def _is_read(shadow: TableState) -> bool:
     said = shadow.published
-    return said.carried.beside is not None if said else READ_FROM_SOURCE in shadow.properties
+    return said.carried.shadow is not None if said else READ_FROM_SOURCE in shadow.properties

@@ -17,10 +17,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.names import HELPERS
-from cdc_assets.databases.statements import DIGEST, KEY, LARGE, TOLD
+from cdc_assets.databases.statements import DIGEST, KEY, LAKE_TEXT, LARGE
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.pinning import pinned
-from cdc_assets.merge.verifying.canonical import digest, of_told
+from cdc_assets.merge.verifying.canonical import digest, of_lake_text
 from cdc_assets.merge.verifying.lake_rows import TEXT, LakeRows
 from cdc_assets.merge.verifying.putting import AT, EXISTS
 from cdc_assets.schema.comparing import Comparison, Key
@@ -93,7 +93,7 @@ def compare(
         joined = joined.join(marked, keys, "left")
         newer = newer | F.coalesce(F.col(_DELETED), F.lit(False))
     exists = F.col(DIGEST).isNotNull()
-    values = [F.col(f"{TOLD}{n}") for n in range(len(comparison.columns))]
+    values = [F.col(f"{LAKE_TEXT}{n}") for n in range(len(comparison.columns))]
     found = pinned(
         joined.select(
             *keys,
@@ -137,11 +137,11 @@ def overtaken(before: DataFrame, after: DataFrame, comparison: Comparison) -> tu
 def _held(wave: DataFrame, comparison: Comparison) -> DataFrame:
     """Returns the wave, with whether the lake can hold the values exactly."""
     values = {
-        each.name: of_told(F.col(f"{TOLD}{n}"), each, lenient=True)
+        each.name: of_lake_text(F.col(f"{LAKE_TEXT}{n}"), each, lenient=True)
         for n, each in enumerate(comparison.columns)
     }
     made = [value.alias(name) for name, value in values.items()]
-    own = [*_keys(comparison), *(f"{TOLD}{n}" for n in range(len(values))), DIGEST, LARGE]
+    own = [*_keys(comparison), *(f"{LAKE_TEXT}{n}" for n in range(len(values))), DIGEST, LARGE]
     with_values = wave.select(*own, *made)
     held = digest(comparison.columns) == F.col(DIGEST)
     return with_values.select(*own, held.alias(_HELD))

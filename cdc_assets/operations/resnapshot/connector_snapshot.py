@@ -412,7 +412,7 @@ class SnapshotChange:
         self.signalling.send(self.signals)
         ended = self._answered()
         if self.action is SnapshotAction.STOP:
-            book = ResnapshotBook.beside(self.session.config.registry)
+            book = ResnapshotBook.of_registry(self.session.config.registry)
             book.forget_signal(self.session.entry.table)
         if ended.phase is Phase.DONE:
             return False, "its snapshot was done before the signal came"

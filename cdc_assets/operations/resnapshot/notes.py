@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.files import beside
+from cdc_assets.files import registry_path
 from cdc_assets.log.signalling import SignalEnds
 from cdc_assets.notes import NoteWords, TableNotes
 from cdc_assets.operations.resnapshot.comparing import KeyState
@@ -52,7 +52,7 @@ class ResnapshotProgress:
         put: the number of keys that were put in or removed.
         doubtful: keys to be looked at one by one at the end.
         unnamed: the number of further doubtful keys.
-        in_doubt: ids of the silent changes that the table remembered at the first wave.
+        silent: ids of the silent changes that the table remembered at the first wave.
     """
 
     begun: datetime
@@ -66,7 +66,7 @@ class ResnapshotProgress:
     put: int = 0
     doubtful: tuple[Key, ...] = ()
     unnamed: int = 0
-    in_doubt: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
 
     def after(self, wave: WaveResult) -> ResnapshotProgress:
         """Returns the progress after one more wave."""
@@ -93,6 +93,7 @@ class ResnapshotProgress:
     def to_json(self) -> str:
         """Returns the document that is stored."""
         said = asdict(self) | {"begun": self.begun.isoformat(), "version": PROGRESS_VERSION}
+        said["in_doubt"] = said.pop("silent")
         return json.dumps(said)
 
     @classmethod
@@ -109,7 +110,7 @@ class ResnapshotProgress:
             raise ValueError(msg)
         said["begun"] = datetime.fromisoformat(said["begun"])
         said["key"], said["next"] = tuple(said["key"]), said["next"] and tuple(said["next"])
-        said["in_doubt"] = tuple(said.get("in_doubt", ()))
+        said["silent"] = tuple(said.pop("in_doubt", ()))
         said["doubtful"] = tuple(map(tuple, said["doubtful"]))
         return cls(**said)
 
@@ -178,9 +179,9 @@ class ResnapshotBook:
         self._notes = TableNotes(url, _WORDS)
 
     @classmethod
-    def beside(cls, registry_url: str) -> ResnapshotBook:
+    def of_registry(cls, registry_url: str) -> ResnapshotBook:
         """Returns the book that belongs to a registry."""
-        return cls(beside(registry_url, "resnapshots"))
+        return cls(registry_path(registry_url, "resnapshots"))
 
     def load(self, table: TableName) -> ResnapshotProgress | None:
         """Returns the progress to continue from; None to begin, as for an unreadable document."""

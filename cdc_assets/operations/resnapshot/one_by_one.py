@@ -29,7 +29,7 @@ class SettledKeys:
     why: str = ""
 
 
-def put_right(
+def repair_keys(
     verification: Verification,
     entry: TableEntry,
     source: SourceRows,

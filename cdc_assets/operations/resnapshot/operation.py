@@ -90,7 +90,7 @@ class ResnapshotPlan:
         """The notes on earlier runs."""
         from cdc_assets.operations.resnapshot.notes import ResnapshotBook
 
-        return ResnapshotBook.beside(self.session.config.registry)
+        return ResnapshotBook.of_registry(self.session.config.registry)
 
     @property
     def note(self) -> SignalNote | None:

@@ -40,7 +40,7 @@ from cdc_assets.operations.resnapshot.connector_snapshot import (
     SnapshotStep,
 )
 from cdc_assets.operations.resnapshot.notes import SignalNote
-from cdc_assets.operations.resnapshot.one_by_one import SettledKeys, put_right
+from cdc_assets.operations.resnapshot.one_by_one import SettledKeys, repair_keys
 from cdc_assets.operations.resnapshot.reading import BY_SNAPSHOT
 from cdc_assets.operations.session import TableSession
 from cdc_assets.schema.comparing import Comparison, Key
@@ -241,7 +241,7 @@ class SignalResnapshot:
             snapshot, note = request.done(looked, keep)
         # 5. wait
         with pace.step("wait for the lake"):
-            why = self._verification.waits.merged(self._entry)
+            why = self._verification.waits.until_merged(self._entry)
         if why:
             raise TransientError(why, where=self._where, remedy="run the same command again")
         # 6. find and put right
@@ -268,9 +268,9 @@ class SignalResnapshot:
     def _unshown(self, note: SignalNote) -> UnshownRows:
         """Returns the rows that the records since a signal have not wholly shown."""
         attempts, run_id = self._session.attempts, self._session.host.run_id
-        plan = attempts.planner.again(self._entry, (), run_id).plan
+        plan = attempts.planner.replay(self._entry, (), run_id).plan
         ranges = self._since(note, plan)
-        changes, unset = attempts.told(self._entry, ranges, run_id) if ranges else (None, ())
+        changes, unset = attempts.decoded(self._entry, ranges, run_id) if ranges else (None, ())
         catalog, spark = self._session.config.lake.catalog.name, attempts.session()
         rows = lake_table(spark, catalog, plan, None)
         if plan.soft:
@@ -307,7 +307,7 @@ class SignalResnapshot:
                 why = "a column of their key cannot be compared with the source"
                 return SettledKeys(left=total, why=why)
             keys = found.keys(source.comparison, most)
-            settled = put_right(verification, self._entry, source, keys, looks, self._say)
+            settled = repair_keys(verification, self._entry, source, keys, looks, self._say)
         beyond = total - most if len(keys) == most else 0
         why = settled.why if settled.left else f"more than verify.most_keys={most}"
         return SettledKeys(
@@ -329,7 +329,7 @@ class SignalResnapshot:
         if self._source.mode_of(self._entry.table) is not Mode.MIRROR:
             what = "its lake table has the source's changes, not its rows"
             raise ConfigError(what, where=self._where, remedy="leave it out")
-        if not session.planner.again(self._entry, (), session.host.run_id).plan.schema.key:
+        if not session.planner.replay(self._entry, (), session.host.run_id).plan.schema.key:
             what = "the table has no key: its rows and the changes of them cannot be distinguished"
             raise TerminalError(what, where=self._where, remedy=BY_SNAPSHOT)
         return SnapshotRequest(session, signalling, joins=True, say=self._say)

@@ -18,7 +18,7 @@ from cdc_assets.merge.verifying.repair import generation_of
 from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.operations.resnapshot.comparing import KeyState
 from cdc_assets.operations.resnapshot.notes import MOST, ResnapshotProgress
-from cdc_assets.operations.resnapshot.one_by_one import put_right
+from cdc_assets.operations.resnapshot.one_by_one import repair_keys
 from cdc_assets.operations.resnapshot.reading import require_key
 from cdc_assets.operations.resnapshot.wave import Waves, WaveSizes
 from cdc_assets.operations.session import TableSession
@@ -173,7 +173,7 @@ class SparkResnapshot:
 
     def _ended(self, waves: Waves, progress: ResnapshotProgress, pace: Pace) -> ResnapshotReport:
         of = (self._verification, self._entry, waves.source)
-        settled = put_right(*of, progress.doubtful, self._source.verify.looks, self._say)
+        settled = repair_keys(*of, progress.doubtful, self._source.verify.looks, self._say)
         report = ResnapshotReport(
             table=self._entry.table,
             progress=progress,
@@ -184,7 +184,7 @@ class SparkResnapshot:
             seconds=pace.seconds,
         )
         if report.is_whole:
-            proof = Proof.of_known(self._lakes.lake, self._entry, progress.in_doubt)
+            proof = Proof.of_known(self._lakes.lake, self._entry, progress.silent)
             uncompared = waves.source.comparison.unread
             proof.record(self._lakes.lake, self._lakes.spark, self._lakes.catalog, uncompared)
         return report
@@ -192,9 +192,9 @@ class SparkResnapshot:
     def _begin(self, waves: Waves) -> ResnapshotProgress:
         plan = waves.plan()
         known = AtSource.of(plan.state, self._entry.shard_value).silent
-        in_doubt = tuple(each.id for each in known)
+        silent = tuple(each.id for each in known)
         key, generation = tuple(plan.schema.key), generation_of(plan)
-        return ResnapshotProgress(self._session.clock(), key, generation, in_doubt=in_doubt)
+        return ResnapshotProgress(self._session.clock(), key, generation, silent=silent)
 
     def _still(self, begun: ResnapshotProgress | None, waves: Waves) -> ResnapshotProgress | None:
         """Returns the progress of an earlier run if the table still has the rows of its waves."""

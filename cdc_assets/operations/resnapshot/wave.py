@@ -136,7 +136,7 @@ class Waves:
         Raises:
             CdcError: if the table cannot be read again.
         """
-        plan = self.lakes.planner.again(self.entry, (), self.run_id).plan
+        plan = self.lakes.planner.replay(self.entry, (), self.run_id).plan
         if plan.steps:
             what = "its columns are about to change"
             remedy = "let the next batch be merged, and run the same command again"
@@ -153,7 +153,7 @@ class Waves:
             what = "no change of the table was applied yet: it is unknown what a row is newer than"
             raise TerminalError(what, where=self._where, remedy=f"rebuild {self.entry.table}")
         # 2. wait for transactions
-        self._require(self.verification.waits.settled(self.entry, self.source, position))
+        self._require(self.verification.waits.until_visible(self.entry, self.source, position))
         # 3. read
         with (
             effect("source: read a wave"),

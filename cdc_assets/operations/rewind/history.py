@@ -3,7 +3,7 @@
 A rewind to a publish is possible if merging from there gives the same rows as the log: the log
 still holds all later records, the side table's snapshot of that time is kept, and everything that
 was merged since can be read from the log again, unlike records from the quarantine or of another
-shard. `taken_back` counts the publishes that merging the log again does not restore. A rewind to a
+shard. `unrestored` counts the publishes that merging the log again does not restore. A rewind to a
 publish before a rebuild or a renaming is refused, so that those are never among them.
 """
 
@@ -52,13 +52,13 @@ class RewoundPublishes:
     publishes: int
 
     @property
-    def what(self) -> str:
+    def count_text(self) -> str:
         """Counts them, as ``2 replays``."""
         return f"{self.publishes} {_NAMES.get(self.kind, f'publishes of kind {self.kind}')}"
 
     def words(self) -> str:
         """Says how many are taken back, and what brings their rows back."""
-        lost = f"{self.what} of {self.table} are taken back"
+        lost = f"{self.count_text} of {self.table} are taken back"
         once = f"{lost}, whose rows the log may not have: once the table has caught up,"
         match self.kind:
             case PublishKind.REPLAY:
@@ -73,7 +73,7 @@ class RewoundPublishes:
         return {"kind": str(self.kind), "table": self.table, "publishes": self.publishes}
 
 
-def taken_back(
+def unrestored(
     publishes: Iterable[tuple[str, str]], tables: Mapping[str, str]
 ) -> tuple[RewoundPublishes, ...]:
     """Returns which publishes the log alone does not bring back.
@@ -122,7 +122,7 @@ class PublishLine:
 
     def words(self) -> str:
         """Says whether the table can be rewound to it, and what that takes back."""
-        lost = ", ".join(each.what for each in self.loses)
+        lost = ", ".join(each.count_text for each in self.loses)
         takes_back = f"takes back {lost}" if lost else ""
         return ": ".join(filter(None, (self.standing.value, self.why or takes_back)))
 
@@ -169,7 +169,7 @@ class RewindConditions:
     sides: Mapping[str, SideState | None]
     quarantined: Collection[Coordinate]
 
-    def held_back(self, beyond: OffsetVector) -> int:
+    def quarantined_since(self, beyond: OffsetVector) -> int:
         """Returns the number of records in quarantine at or after offsets."""
         return len(self.quarantined) - self._before(beyond)
 
@@ -192,7 +192,7 @@ class RewindConditions:
 
     def _other_table(self, to: Published, now: Published) -> str:
         identity = self.identity
-        if to.carried.beside is not None:
+        if to.carried.shadow is not None:
             return "its rows were not read to the end from the source yet"
         if self.marks is None or identity is None:
             return "its topic does not exist any more"
@@ -270,11 +270,11 @@ class TableHistory:
 
     def lines(self, limit: int) -> tuple[PublishLine, ...]:
         """Returns the newest publishes, and at most as many that rewinds have replaced."""
-        line = [each for each in self.past.line if self._is_mine(each)][:limit]
+        line = [each for each in self.past.line if self._is_of_table(each)][:limit]
         found = [self._line(each, "") for each in line]
         seen = set[int]()
-        for tag, beside in self.past.beside.items():
-            mine = [e for e in beside if self._is_mine(e) and e.snapshot not in seen]
+        for tag, kept in self.past.rewound.items():
+            mine = [e for e in kept if self._is_of_table(e) and e.snapshot not in seen]
             seen.update(each.snapshot for each in mine)
             found += [self._line(each, tag) for each in mine]
         return tuple(found[: 2 * limit])
@@ -303,7 +303,7 @@ class TableHistory:
                 return why if len(self.facts) == 1 else f"{facts.entry.table}: {why}"
         return ""
 
-    def of_mine(self, publish: KeptPublish) -> Published | None:
+    def record_of_table(self, publish: KeptPublish) -> Published | None:
         """Returns a publish's properties of this table."""
         return publish.published.of_shard(self.entry.shard_value)
 
@@ -311,7 +311,7 @@ class TableHistory:
         """Returns what a rewind to a snapshot takes back that the log alone does not restore."""
         gone = ((e.published.kind, e.published.shard) for e in self.past.since(snapshot))
         tables = {each.entry.shard_value: str(each.entry.table) for each in self.facts}
-        return taken_back(gone, tables)
+        return unrestored(gone, tables)
 
     def own_facts(self) -> RewindConditions:
         """Returns the facts of the table itself."""
@@ -328,7 +328,7 @@ class TableHistory:
             f"{', '.join(moved)}), and would go back with it; with --all-shards they do"
         )
 
-    def _is_mine(self, each: KeptPublish) -> bool:
+    def _is_of_table(self, each: KeptPublish) -> bool:
         return each.published.shard == self.entry.shard_value
 
     def _line(self, each: KeptPublish, tag: str) -> PublishLine:
@@ -348,7 +348,7 @@ def read_history(services: Services, entry: TableEntry) -> TableHistory:
         UnreachableError: if one of them does not answer.
     """
     past = services.lake.past(entry.target)
-    if past is None or not (past.line or past.beside):
+    if past is None or not (past.line or past.rewound):
         what = "nothing was published of the table yet"
         raise TerminalError(what, where=f"table={entry.table}", remedy="materialize it")
     entries = [entry]
@@ -381,7 +381,7 @@ def _facts(
 def _sides(services: Services, entry: TableEntry, past: Past) -> dict[str, SideState | None]:
     from cdc_assets.lake.side import side_of
 
-    kept = [*past.line, *(each for beside in past.beside.values() for each in beside)]
+    kept = [*past.line, *(each for line in past.rewound.values() for each in line)]
     said = (each.published.of_shard(entry.shard_value) for each in kept)
     marks = {each.carried.side for each in said if each and each.carried.side}
     names = {side_of(entry.stem, mark) for mark in marks if mark.snapshot is not None}

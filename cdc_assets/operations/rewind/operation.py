@@ -180,7 +180,7 @@ def _hours(plan: RewindPlan) -> list[HourWindow]:
 
 
 def _metadata(plan: RewindPlan) -> dict[str, object]:
-    lost = ", ".join(each.what for each in plan.loses)
+    lost = ", ".join(each.count_text for each in plan.loses)
     hours = f"{plan.hours[0].key} to {plan.hours[1].key}" if plan.hours else ""
     return {
         "rewound_to": str(plan.chosen.snapshot),
@@ -208,7 +208,7 @@ def rows_of(lines: Sequence[PublishLine]) -> ReportTable:
             "records": each.published.counts.get("records", 0),
             "standing": each.standing.value,
             "why": each.why,
-            "loses": ", ".join(lost.what for lost in each.loses),
+            "loses": ", ".join(lost.count_text for lost in each.loses),
             "replaced": each.tag,
             "attempt": each.published.attempt,
         }

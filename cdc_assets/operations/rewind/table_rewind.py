@@ -95,23 +95,23 @@ class RewindPlan:
     def lines(self) -> list[str]:
         """Returns the plan for people."""
         at = self.chosen.publish
-        told = [
+        lines = [
             f"{self.entry.table}: back to snapshot {self.chosen.snapshot} of {self.entry.target}, "
             f"{self.chosen.by}: published {time_words(at.at)} by attempt {at.published.attempt}, "
             f"offsets {self.offsets.to_json()}",
         ]
         if self.is_done:
-            return [*told, "  the table is there already: nothing to do"]
-        told.append(
+            return [*lines, "  the table is there already: nothing to do"]
+        lines.append(
             f"  takes back {self.taken_back} publishes of {self.records} records, from offsets "
             f"{self.committed.to_json()}"
         )
-        told.append(f"  merges again {_ranges(self.again)}, then {_ranges(self.unread)} unread")
+        lines.append(f"  merges again {_ranges(self.again)}, then {_ranges(self.unread)} unread")
         if self.hours:
-            told.append(f"  of the hours {self.hours[0].key} to {self.hours[1].key}")
-        told += [f"  {warning}" for warning in self.warnings()]
-        told.append(f"  keeps what it replaces as the tag {self.tag}, until --forget")
-        return told
+            lines.append(f"  of the hours {self.hours[0].key} to {self.hours[1].key}")
+        lines += [f"  {warning}" for warning in self.warnings()]
+        lines.append(f"  keeps what it replaces as the tag {self.tag}, until --forget")
+        return lines
 
     def warnings(self) -> list[str]:
         """Returns warnings for people."""
@@ -271,8 +271,8 @@ class TableRewind:
     ) -> RewindPlan:
         past, entry, own = history.past, self._entry, history.own_facts()
         everyone = tuple(each.entry for each in history.facts)
-        mine = history.of_mine(found.publish)
-        last = history.of_mine(past.line[0]) if past.line else mine
+        mine = history.record_of_table(found.publish)
+        last = history.record_of_table(past.line[0]) if past.line else mine
         offsets = mine.offsets if mine else OffsetVector()
         committed = last.offsets if last else offsets
         end = own.marks.end if own.marks else committed
@@ -290,7 +290,7 @@ class TableRewind:
             records=sum(each.published.counts.get("records", 0) for each in gone),
             loses=history.loses(found.snapshot),
             columns=past.columns_since(found.snapshot),
-            quarantined=own.held_back(offsets),
+            quarantined=own.quarantined_since(offsets),
             hours=self._hours(offsets, end),
         )
 

@@ -59,7 +59,7 @@ def alert_sensor(config: ReplicationConfig, loaded: Registry) -> dg.SensorDefini
             problems = [*pool.map(partial(_problem, alert), receivers)]
         for receiver, problem in zip(receivers, problems, strict=True):
             if problem is not None:
-                unsent = UnsentAlerts.beside(config.registry, receiver.name)
+                unsent = UnsentAlerts.of_registry(config.registry, receiver.name)
                 unsent.keep(run.run_id, alert, utc_now())
                 context.log.warning(f"Run {run.run_id} failed; `watch` posts it later: {problem}")
 
@@ -79,7 +79,7 @@ def _why_not(context: dg.RunFailureSensorContext) -> str:
     """Returns why a failed run of this replication is not posted; empty if it is."""
     if context.dagster_run.tags.get(WILL_RETRY_TAG, "").lower() == "true":
         return "it will be retried"
-    return "`watch` tells of its tables" if _is_told_by_tables(context) else ""
+    return "`watch` tells of its tables" if _is_reported_by_tables(context) else ""
 
 
 def alert_of(context: dg.RunFailureSensorContext) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def alert_of(context: dg.RunFailureSensorContext) -> dict[str, Any]:
     }
 
 
-def _is_told_by_tables(context: dg.RunFailureSensorContext) -> bool:
+def _is_reported_by_tables(context: dg.RunFailureSensorContext) -> bool:
     """Returns whether only tables' steps failed, whose failures are recorded."""
     steps = [_step(event) for event in context.get_step_failure_events()]
     return bool(steps) and all("kind" in each and "table" in each for each in steps)

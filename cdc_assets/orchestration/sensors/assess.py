@@ -30,12 +30,12 @@ def assess_sensor(
     """Returns the sensor that assesses all tables, seldom; writes new outcomes, or after hours."""
     services = Services(config, clock)
     entries = replicated(config, loaded)
-    told = list[str]()
+    logins = list[str]()
 
     @skipping_when_unreachable
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        for each in plaintext_logins(config) if not told else ():
-            told.append(str(each))  # once for each process
+        for each in plaintext_logins(config) if not logins else ():
+            logins.append(str(each))  # once for each process
             context.log.warning(str(each))
         memory = EventCursor.of(context.cursor)
         found = look_now(services, entries)

@@ -30,11 +30,11 @@ def ddl_sensor(
     @skipping_when_unreachable
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         followed = DdlProgress.of(context.cursor)
-        told = follow(services, entries, followed)
+        reading = follow(services, entries, followed)
         return dg.SensorResult(
-            asset_events=[observation(config, each) for each in told.statements],
+            asset_events=[observation(config, each) for each in reading.statements],
             cursor=followed.to_cursor(),
-            skip_reason=" ".join(_said(told)),
+            skip_reason=" ".join(_said(reading)),
         )
 
     return dg.SensorDefinition(
@@ -46,13 +46,13 @@ def ddl_sensor(
     )
 
 
-def _said(told: DdlReading) -> Iterator[str]:
-    where = f" in {', '.join(told.topics)}" if told.topics else ": no source tells of any"
-    yield f"{len(told.statements)} new statements{where}."
-    for topic, count in told.expired.items():
+def _said(reading: DdlReading) -> Iterator[str]:
+    where = f" in {', '.join(reading.topics)}" if reading.topics else ": no source tells of any"
+    yield f"{len(reading.statements)} new statements{where}."
+    for topic, count in reading.expired.items():
         yield f"{count} records of {topic} were deleted before they were read."
-    if told.unreadable:
-        yield f"Not readable: {', '.join(map(str, told.unreadable))}."
+    if reading.unreadable:
+        yield f"Not readable: {', '.join(map(str, reading.unreadable))}."
 
 
 def observation(config: ReplicationConfig, found: TableStatement) -> dg.AssetObservation:

@@ -28,7 +28,7 @@ from cdc_assets.config.maintenance import MaintenanceConfig
 from cdc_assets.errors import CdcError, message_of
 from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
-from cdc_assets.operations.maintain import by_target, needed, no_session, upkeep_of
+from cdc_assets.operations.maintain import by_target, needs_text, no_session, upkeep_of
 from cdc_assets.operations.operation import Tables
 from cdc_assets.orchestration.keys import (
     MAINTENANCE,
@@ -215,7 +215,7 @@ def _chosen(
     A table whose needs cannot be found out is left out, with a warning.
     """
     now = services.clock().timestamp()
-    states = services.lake.looked([(each[0].target, "") for each in groups])
+    states = services.lake.find_states([(each[0].target, "") for each in groups])
     seen = list[tuple[TableVisits, Tables]]()
     for tables, state in zip(groups, states, strict=True):
         if isinstance(state, CdcError):
@@ -238,7 +238,7 @@ def _chosen(
         orphans = now - known.swept >= _DAY
         wanted = [each for each in needs if each.tasks]
         for each in wanted:
-            context.log.info(needed(each))
+            context.log.info(needs_text(each))
         if wanted or orphans:
             known.asked = now
             known.swept = now if orphans else known.swept

@@ -111,7 +111,7 @@ class Reloads:
                 f"Not loaded yet: {names}. In {left:.0f} s the code server ends, to be restarted."
             )
         try:
-            with _told("end"):
+            with _translated_errors("end"):
                 server.shutdown_server()
         except TransientError as problem:
             return f"Waiting to load {names}: {problem}"
@@ -158,14 +158,14 @@ def _reload(server: CodeServer | None, location: str) -> bool:
     if server is None or os.environ.get(WEBSERVER_VARIABLE):
         reload_location(location)
         return True
-    with _told("reload"):
+    with _translated_errors("reload"):
         before = server.get_server_id()
         server.reload_code(timeout=TIMEOUT_SECONDS)
         return server.get_server_id() != before
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
+def _translated_errors(what: str) -> Iterator[None]:
     """Converts errors of Dagster's client."""
     try:
         yield

@@ -78,19 +78,19 @@ class _Posted:
     Attributes:
         sent: alerts that were accepted.
         problems: why others were not.
-        is_told: whether all news were accepted.
+        is_accepted: whether all news were accepted.
     """
 
     sent: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
-    is_told: bool = True
+    is_accepted: bool = True
 
 
 def _together(posted: Sequence[_Posted]) -> _Posted:
     """Returns what became of them at all receivers; equal words are said once."""
     sent = dict.fromkeys(word for each in posted for word in each.sent)
     problems = dict.fromkeys(word for each in posted for word in each.problems)
-    return _Posted((*sent,), (*problems,), all(each.is_told for each in posted))
+    return _Posted((*sent,), (*problems,), all(each.is_accepted for each in posted))
 
 
 class _Outlet:
@@ -98,20 +98,20 @@ class _Outlet:
 
     def __init__(self, receiver: Receiver, registry_url: str) -> None:
         self._receiver = receiver
-        self._book = AlertBook.beside(registry_url, receiver.name)
-        self._unsent = UnsentAlerts.beside(registry_url, receiver.name)
+        self._book = AlertBook.of_registry(registry_url, receiver.name)
+        self._unsent = UnsentAlerts.of_registry(registry_url, receiver.name)
 
     def post(self, news: News, now: datetime) -> _Posted | CdcError:
         """Posts the news of tables, then failed runs that were not accepted before."""
         try:
-            told = tell(news, self._receiver, self._book)
+            done = tell(news, self._receiver, self._book)
         except CdcError as problem:  # its secret: a person must act, and others are heard meanwhile
             return problem
-        runs = self._runs(now) if told.is_heard else ResendResult()
+        runs = self._runs(now) if done.is_heard else ResendResult()
         dropped = f"{runs.dropped} alerts dropped" if runs.dropped else ""
-        sent = (*(f"run {each}" for each in runs.names), *(f"{m.id} {m.change}" for m in told.sent))
-        problems = filter(None, (told.problem, runs.problem, dropped))
-        return _Posted(sent, (*problems,), not told.problem)
+        sent = (*(f"run {each}" for each in runs.names), *(f"{m.id} {m.change}" for m in done.sent))
+        problems = filter(None, (done.problem, runs.problem, dropped))
+        return _Posted(sent, (*problems,), not done.problem)
 
     def _runs(self, now: datetime) -> ResendResult:
         try:
@@ -141,7 +141,7 @@ class _Watch:
             news = News([_blind(looked)], _judges_nothing, self._clock())
         posted = self._post(news)
         problems = [*posted.problems]
-        if isinstance(looked, MonitoredState) and posted.is_told:
+        if isinstance(looked, MonitoredState) and posted.is_accepted:
             problems += filter(None, [beat(alerts)])
         for problem in problems:
             context.log.warning(problem)

@@ -13,7 +13,7 @@ from cdc_assets.formats.debezium.records.records import DialectRecords, rejectio
 from cdc_assets.formats.debezium.records.schemas import Schemas
 from cdc_assets.formats.envelope import Envelope, Image
 from cdc_assets.formats.order import Order
-from cdc_assets.formats.record_json import PAYLOAD, is_nothing, unlike
+from cdc_assets.formats.record_json import PAYLOAD, is_nothing, misfits
 from cdc_assets.formats.spec import TOMBSTONE, ReadSpec, wire_struct
 
 _NO_OP = "not a Debezium envelope: it has no op"
@@ -62,14 +62,14 @@ class EnvelopedRecords(DialectRecords):
             is_read=common.is_read(payload),
             before=Image(before),
             after=Image(after),
-            unchanged=unlike(before).getField("missing"),
+            unchanged=misfits(before).getField("missing"),
             left_out=common.left_out(spec, self._placeholder),
             record_key=record_key(spec),
             source=source,
             ordinal=common.ordinal(payload, spec),
             reject=rejection(document, spec),
             no_op=_NO_OP,
-            odd=F.coalesce(common.misnamed(op, source, spec), self.unlike(after, op)),
+            odd=F.coalesce(common.misnamed(op, source, spec), self.mismatch(after, op)),
             other_table=common.other_table(source, spec),
             unknown=differs[0],
             absent=differs[1],

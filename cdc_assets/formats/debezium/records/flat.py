@@ -65,7 +65,7 @@ class FlatRecords(DialectRecords):
             ordinal=F.lit(None).cast("bigint"),
             reject=rejection(document, spec),
             no_op=_NO_OP,
-            odd=F.coalesce(common.misnamed(op, source, spec), self.unlike(row, op)),
+            odd=F.coalesce(common.misnamed(op, source, spec), self.mismatch(row, op)),
             other_table=common.other_table(source, spec),
             unknown=differs[0],
             absent=differs[1],
@@ -85,20 +85,20 @@ class FlatRecords(DialectRecords):
             F.coalesce(op, F.when(deleted == "true", "d")).alias("op"), found.getField("source")
         )
 
-    def _part(self, fields: StructType, beside: tuple[str, ...]) -> Expression:
+    def _part(self, fields: StructType, others: tuple[str, ...]) -> Expression:
         """Returns a struct of added fields: a struct ``source``, and these other fields."""
         names = {each.name: self._added.of_source(each.name) for each in fields}
         added = [StructField(n, each.dataType) for each in fields for n in names[each.name]]
-        texts = [StructField(name, StringType()) for name in beside]
+        texts = [StructField(name, StringType()) for name in others]
         row = self.part(StructType([*added, *texts]))
         found = {
             name: F.coalesce(*(row.getField(each) for each in mine)) for name, mine in names.items()
         }
         source = F.struct(*(value.alias(name) for name, value in found.items()))
-        return F.struct(source.alias("source"), *(row.getField(n).alias(n) for n in beside))
+        return F.struct(source.alias("source"), *(row.getField(n).alias(n) for n in others))
 
     @property
-    def beside(self) -> tuple[str, ...]:
+    def other_fields(self) -> tuple[str, ...]:
         """The added fields."""
         return tuple(sorted(self._added.names))
 
@@ -141,13 +141,15 @@ class FlatRecords(DialectRecords):
         names = [each.name for each in common.source_type(spec.order, spec)]
         found = {name: self._of_source(row, name, spec) for name in names}
         op = self._field(row, self._added.op, spec)
-        is_told = found["ts_ms"].isNotNull() & F.coalesce(op, found["snapshot"]).isNotNull()
+        is_complete = found["ts_ms"].isNotNull() & F.coalesce(op, found["snapshot"]).isNotNull()
         for name in NEEDED.get(spec.layout.scheme, ()):
-            is_told = is_told & (is_read | found[name].isNotNull())
+            is_complete = is_complete & (is_read | found[name].isNotNull())
         types = {each.name: each.dataType for each in common.source_type(spec.order, spec)}
         return F.struct(
             *(
-                (value if name in _ALWAYS else F.when(is_told, value)).cast(types[name]).alias(name)
+                (value if name in _ALWAYS else F.when(is_complete, value))
+                .cast(types[name])
+                .alias(name)
                 for name, value in found.items()
             )
         )

@@ -20,7 +20,7 @@ from cdc_assets.formats.envelope import Envelope, no_names, no_text
 from cdc_assets.formats.key_form import NUMBER_BYTES
 from cdc_assets.formats.lacking import lacks
 from cdc_assets.formats.order import Order
-from cdc_assets.formats.record_json import PAYLOAD, compared_with, key_text, parsed, unlike, unread
+from cdc_assets.formats.record_json import PAYLOAD, compared_with, key_text, misfits, parsed, unread
 from cdc_assets.formats.spec import ROW_OPS, ReadSpec
 
 _NO_SCHEMA: Final = "it has no schema, and other columns than the table"
@@ -81,9 +81,11 @@ class DialectRecords(ABC):
 
     def compared(self, fields: Iterable[StructField], spec: ReadSpec) -> StructType:
         """Returns the struct of a row, with its differences from the table's columns."""
-        return compared_with(fields, spec, self.beside, spec.schema.key if self.is_inline else ())
+        return compared_with(
+            fields, spec, self.other_fields, spec.schema.key if self.is_inline else ()
+        )
 
-    def unlike(self, row: Expression, op: Expression) -> Expression:
+    def mismatch(self, row: Expression, op: Expression) -> Expression:
         """Returns why a record without a schema, among others with one, is none of the table.
 
         It is read by the table's own schema, which shows neither columns that the record lacks nor
@@ -95,7 +97,7 @@ class DialectRecords(ABC):
         """
         if not self.is_inline:
             return no_text()
-        odd = unlike(row)
+        odd = misfits(row)
         is_other = odd.getField("absent").isNotNull() | odd.getField("unknown").isNotNull()
         return F.when(F.col("writer").isNull() & op.isin(*ROW_OPS) & is_other, _NO_SCHEMA)
 
@@ -115,10 +117,10 @@ class DialectRecords(ABC):
         is_row = op.isin(*ROW_OPS)
         if self.is_inline:
             return no_names(), F.when(is_row, lacks(spec))
-        return unlike(row).getField("unknown"), F.when(is_row, unlike(row).getField("absent"))
+        return misfits(row).getField("unknown"), F.when(is_row, misfits(row).getField("absent"))
 
     @property
-    def beside(self) -> tuple[str, ...]:
+    def other_fields(self) -> tuple[str, ...]:
         """Fields of a row that are no columns."""
         return ()
 

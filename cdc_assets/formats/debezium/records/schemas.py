@@ -71,9 +71,9 @@ class AroundValue(Schemas):
             for n, front in fronts.items()
         )
         rest = F.concat(F.lit(b"{"), _by_number(rests))
-        told = raw.withColumn("known", first)
+        marked = raw.withColumn("known", first)
         writer = F.coalesce(known, self.writer())
-        return told.withColumns({"writer": writer, "value": F.coalesce(rest, value)})
+        return marked.withColumns({"writer": writer, "value": F.coalesce(rest, value)})
 
     def is_plain(self) -> Expression:
         """Returns whether it has the layout of `cdc_assets.formats.debezium.inline`."""
@@ -104,8 +104,8 @@ class InData(Schemas):
 def _fronts(writers: Mapping[int, str]) -> dict[int, bytes]:
     """Returns the first bytes of the records of a few schemas, by schema number."""
     found = ((number, front_of(text, number)) for number, text in writers.items())
-    told = ((number, front) for number, front in found if front and len(front) <= _LONGEST_FRONT)
-    return dict(islice(told, _MOST_FRONTS))
+    usable = ((number, front) for number, front in found if front and len(front) <= _LONGEST_FRONT)
+    return dict(islice(usable, _MOST_FRONTS))
 
 
 def _by_number(cases: Iterable[tuple[Expression, Expression]]) -> Expression:

@@ -111,15 +111,15 @@ class PriorFacts:
         """Returns whether it begins there, unless it has begun before: `Restart.has_begun`."""
         if not self._pending:
             return F.lit(False)
-        pending, commit, told = self._pending, self.commit, F.col("told_ms")
+        pending, commit, at_ms = self._pending, self.commit, F.col("told_ms")
         after = self._commits({p: each.after for p, each in pending.items()})
         before = self._commits({p: each.before for p, each in pending.items()})
         after_ms = self._numbers({p: each.after_ms for p, each in pending.items()})
         before_ms = self._numbers({p: each.before_ms for p, each in pending.items()})
         return (
-            F.when(commit <= after, told > before_ms)
-            .when(commit < before, told >= after_ms)
-            .otherwise(told > after_ms + SKEW_MS)
+            F.when(commit <= after, at_ms > before_ms)
+            .when(commit < before, at_ms >= after_ms)
+            .otherwise(at_ms > after_ms + SKEW_MS)
         )
 
     def _commits(self, by_partition: Mapping[int, Commit]) -> Expression:

@@ -65,6 +65,6 @@ class RestartedSource(Guard):
             batch = batch.replanned(replace(this.plan, epochs=epochs))
         if this.may_rise:
             lifted = batch.changes.floors if is_same else batch.changes.renumbered_floors
-            floors, known = lifted(floors, figures), self.means.known(this.batch)
+            floors, known = lifted(floors, figures), self.means.lookups(this.batch)
         may_reject = figures.rejected > 0
         return looked_at(batch.decoder, floors, known, may_reject=may_reject)

@@ -20,13 +20,13 @@ from cdc_assets.formats.spec import ROW_OPS
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.read import is_one_task
 from cdc_assets.merge.plan.plan import BatchPlan
-from cdc_assets.merge.statements.joins import sent
-from cdc_assets.merge.statements.pinning import kept, pinned
+from cdc_assets.merge.statements.joins import hinted
+from cdc_assets.merge.statements.pinning import cached, pinned
 from cdc_assets.merge.tables.lookups import KeyLookups
 
 _FLAG: Final = "is_overtaken"
 _PLACE: Final = ("partition", "offset")
-_TOLD: Final = (*_PLACE, "op", "told_ms", "may_witness", "floats")
+_FACTS: Final = (*_PLACE, "op", "told_ms", "may_witness", "floats")
 _DIGITS: Final = 16
 """Hexadecimal digits of one number of a position."""
 
@@ -50,12 +50,12 @@ def looked_at(
     if known is None or not plan.schema.key or not order_of(plan.layout.scheme).has_floors:
         yield placed.withColumn(_FLAG, F.lit(False))
         return
-    narrow = placed.select(*_TOLD, *plan.numbers, "key", "old_key")
-    with kept(narrow, "placed", is_small=is_one_task(plan.ranges)) as records:
-        yield _told(records, known, plan)
+    narrow = placed.select(*_FACTS, *plan.numbers, "key", "old_key")
+    with cached(narrow, "placed", is_small=is_one_task(plan.ranges)) as records:
+        yield _flagged(records, known, plan)
 
 
-def _told(records: DataFrame, known: KeyLookups, plan: BatchPlan) -> DataFrame:
+def _flagged(records: DataFrame, known: KeyLookups, plan: BatchPlan) -> DataFrame:
     """Adds the flag to the records, from those that change rows or delete old keys."""
     own = plan.numbers[:-1]
     at = F.struct(*own)
@@ -66,7 +66,7 @@ def _told(records: DataFrame, known: KeyLookups, plan: BatchPlan) -> DataFrame:
     count = keys.count()
     if not count:
         return records.withColumn(_FLAG, F.lit(False))
-    wanted = sent(keys.select(F.col("key").alias("wanted")), count)
+    wanted = hinted(keys.select(F.col("key").alias("wanted")), count)
     mine = rows.join(wanted, rows["key"] == wanted["wanted"], "left_semi")
     earlier = (
         Window.partitionBy("partition", "key")
@@ -76,16 +76,16 @@ def _told(records: DataFrame, known: KeyLookups, plan: BatchPlan) -> DataFrame:
     before = F.max(at).over(earlier).alias("before")
     ranked = mine.select(*_PLACE, "key", "floats", at.alias("at"), before).where("floats")
     positions = known.positions(keys, known.rows(keys, count=count))
-    if plan.beside is not None:  # rows that were read stand above their own last change
+    if plan.shadow is not None:  # rows that were read stand above their own last change
         read_at = F.lit(bytes.fromhex(plan.read_at))
         positions = positions.where(F.col("known_position") != read_at)
     stands = positions.select("known_key", _numbers("known_position", own).alias("stands"))
-    beside = ranked.join(sent(stands, count), ranked["key"] == stands["known_key"], "left")
-    overtaken = beside.where(F.col("at") < F.greatest("before", "stands"))
+    compared = ranked.join(hinted(stands, count), ranked["key"] == stands["known_key"], "left")
+    overtaken = compared.where(F.col("at") < F.greatest("before", "stands"))
     places = pinned(overtaken.select(*_PLACE).distinct())
     found = places.withColumn(_FLAG, F.lit(True))
-    told = records.join(sent(found, found.count()), list(_PLACE), "left")
-    return told.withColumn(_FLAG, F.coalesce(_FLAG, F.lit(False)))
+    flagged = records.join(hinted(found, found.count()), list(_PLACE), "left")
+    return flagged.withColumn(_FLAG, F.coalesce(_FLAG, F.lit(False)))
 
 
 def _numbers(position: str, names: tuple[str, ...]) -> Expression:

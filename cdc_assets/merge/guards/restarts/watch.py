@@ -67,7 +67,7 @@ class RestartError(TerminalError):
         super().__init__(what, where=where, remedy=remedy)
 
 
-def told_before(
+def state_before(
     scheme: Scheme, seen: MergedState, merged: Commit | None, pending: Mapping[int, Restart]
 ) -> Mapping[str, object]:
     """Returns the state by which witnesses are detected during reading: ``figures/Witnesses.java``.
@@ -120,7 +120,7 @@ class RestartWatch:
         """Returns the merged state before the batch, for the pass that folds."""
         plan = self._plan
         pending = self.restarts.all_pending(plan.partitions)
-        return told_before(plan.layout.scheme, self._seen, _highest_merged(plan), pending)
+        return state_before(plan.layout.scheme, self._seen, _highest_merged(plan), pending)
 
     def must_look(self, figures: BatchFigures, folded: Folded) -> bool:
         """Whether the batch may hold a restart, according to its fold and its figures."""
@@ -185,10 +185,11 @@ class RestartWatch:
 
     def carried(self, figures: BatchFigures, folded: Folded) -> str:
         """Returns the numbering that the batch's publish records."""
-        told, latest = figures.signs["newest_told_ms"], max(folded.latest_ms.values(), default=None)
-        is_hidden = told is not None and latest is not None and told > latest + LEEWAY_MS
+        newest_ms = figures.signs["newest_told_ms"]
+        latest = max(folded.latest_ms.values(), default=None)
+        is_hidden = newest_ms is not None and latest is not None and newest_ms > latest + LEEWAY_MS
         is_ordered = not (is_hidden or folded.is_unordered)
-        newest = newest_after(folded.latest_ms, told, is_ordered=is_ordered)
+        newest = newest_after(folded.latest_ms, newest_ms, is_ordered=is_ordered)
         return self.restarts.used().read(newest).to_json()
 
 

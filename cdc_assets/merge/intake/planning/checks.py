@@ -68,7 +68,7 @@ class Checks:
                 what = f"another step or run has continued it as {renamed.schema}.{renamed.name}"
                 where = f"table={entry.table} topic={entry.topic}"
                 raise TransientError(what, where=where, remedy="the next try reads that topic")
-        require_same_log(entry, published, identity, self.configured.anew(entry))
+        require_same_log(entry, published, identity, self.configured.rebuild_command(entry))
 
     def require_unmoved(
         self, entry: TableEntry, state: TableState | None, published: Published, marks: Watermarks
@@ -103,8 +103,8 @@ def require_read(entry: TableEntry, state: TableState | None) -> None:
     Raises:
         ConflictError: if it has not; see `cdc_assets.operations.rebuild.shadow_rows`.
     """
-    beside = state.published.carried.beside if state and state.published else None
-    if beside is not None and beside.until is None:
+    shadow = state.published.carried.shadow if state and state.published else None
+    if shadow is not None and shadow.until is None:
         what, remedy = "another process is reading the table's rows from the source", _ONCE_READ
         where = f"table={entry.table} lake={entry.target}"
         if state and (found := state.properties.get(ADOPTED)):

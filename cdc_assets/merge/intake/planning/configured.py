@@ -40,9 +40,9 @@ class Configured:
         """Returns whether a new table's first rows are read from its database."""
         return self.source(entry).reads_first(entry.table)
 
-    def anew(self, entry: TableEntry) -> str:
+    def rebuild_command(self, entry: TableEntry) -> str:
         """Returns how a table can be built without what its log has lost, in words."""
-        return self.source(entry).built_anew_by(entry.table)
+        return self.source(entry).rebuild_command(entry.table)
 
     def format(self, entry: TableEntry) -> Format:
         """Returns the format of a table's records; one object for each source."""

@@ -22,7 +22,7 @@ _NO_RECORD: Final = -1
 
 
 def require_same_log(
-    entry: TableEntry, published: Published, now: TopicIdentity, anew: str
+    entry: TableEntry, published: Published, now: TopicIdentity, rebuild: str
 ) -> None:
     """Fails if the log is not the one of the table's offsets, which are meaningless in another.
 
@@ -30,7 +30,7 @@ def require_same_log(
         entry: the table.
         published: its newest publish.
         now: the log as it is.
-        anew: the remedy: how to rebuild the table without the lost records.
+        rebuild: the remedy: how to rebuild the table without the lost records.
 
     Raises:
         LogReplacedError: if the topic was recreated or the cluster is another one.
@@ -41,7 +41,9 @@ def require_same_log(
     other = "the cluster" if before.cluster_id != now.cluster_id else "the topic"
     what = f"{other} is not the one that this table was replicated from"
     where = f"table={entry.table} topic={entry.topic} was={before} is={now}"
-    remedy = f"its offsets are not comparable: {anew}; or rebuild, once the new log has a snapshot"
+    remedy = (
+        f"its offsets are not comparable: {rebuild}; or rebuild, once the new log has a snapshot"
+    )
     raise LogReplacedError(what, where=where, remedy=remedy)
 
 
@@ -64,14 +66,14 @@ def require_whole(entry: TableEntry, marks: Watermarks, own: OffsetVector) -> No
         raise LostRangeError(what, where=where, remedy=remedy, page="lost-beginning")
 
 
-def require_kept(entry: TableEntry, start: OffsetVector, marks: Watermarks, anew: str) -> None:
+def require_kept(entry: TableEntry, start: OffsetVector, marks: Watermarks, rebuild: str) -> None:
     """Fails if the log has lost records that were not merged.
 
     Args:
         entry: the table.
         start: its committed offsets.
         marks: of the log.
-        anew: the remedy: how to rebuild the table without the lost records.
+        rebuild: the remedy: how to rebuild the table without the lost records.
 
     Raises:
         LostRangeError: if it begins after a start, or ends before it; names the exact range.
@@ -81,12 +83,12 @@ def require_kept(entry: TableEntry, start: OffsetVector, marks: Watermarks, anew
     gone = [f"{p}:[{start.get(p)},{at})" for p, at in begin.items() if at > start.get(p)]
     if gone:
         what = f"the log no longer holds offsets that were never merged: {' '.join(gone)}"
-        remedy = f"lengthen the topic's retention, and: {anew}"
+        remedy = f"lengthen the topic's retention, and: {rebuild}"
         raise LostRangeError(what, where=where, remedy=remedy)
     ahead = [f"{p}: committed {at}, log ends at {end[p]}" for p, at in start if at > end.get(p, 0)]
     if ahead:
         what = f"the log ends before the committed offsets ({'; '.join(ahead)})"
-        remedy = f"records were removed from the topic: {anew}"
+        remedy = f"records were removed from the topic: {rebuild}"
         raise LostRangeError(what, where=where, remedy=remedy)
 
 
@@ -124,7 +126,7 @@ def last_records(
 
 
 def require_unchanged(
-    entry: TableEntry, published: Published | None, found: LastRecords, anew: str
+    entry: TableEntry, published: Published | None, found: LastRecords, rebuild: str
 ) -> None:
     """Fails if the log was cut back and has grown again since the last merge.
 
@@ -132,7 +134,7 @@ def require_unchanged(
         entry: the table.
         published: its newest publish; None for the first batch.
         found: the records that the log has where the last merged ones were.
-        anew: the remedy: how to rebuild the table without the lost records.
+        rebuild: the remedy: how to rebuild the table without the lost records.
 
     Raises:
         LostRangeError: if one is another record; names the range, whose beginning is unknown.
@@ -149,7 +151,7 @@ def require_unchanged(
             f"end of {' '.join(others)}, is another one, and those before it were never merged"
         )
         where = f"table={entry.table} topic={entry.topic}"
-        remedy = f"a broker lost records that it had acknowledged: {anew}"
+        remedy = f"a broker lost records that it had acknowledged: {rebuild}"
         raise LostRangeError(what, where=where, remedy=remedy)
 
 

@@ -118,12 +118,12 @@ class Planner:
             self._require_existing(state)
         if state is None and self._configured.reads_first(entry):
             what = "its rows are yet to be read from its source (initial: read)"
-            where, again = f"table={entry.table}", "cdc-assets replicate"
-            raise TransientError(what, where=where, remedy=f"have them read: {again}")
+            where, command = f"table={entry.table}", "cdc-assets replicate"
+            raise TransientError(what, where=where, remedy=f"have them read: {command}")
         require_read(entry, state)
         # Taken before the log's end, up to which the batch is planned.
         witnesses = self._witnesses.of(entry, self._log) if self._witnesses else ()
-        now = self._topics.now(entry, was_there=_has_topic(state))
+        now = self._topics.present(entry, was_there=_has_topic(state))
         state = continued(state, now)
         start = self._starts.of(entry, state, now)
         unread, published = start.ranges_to(now.marks.end), state.published if state else None
@@ -154,7 +154,7 @@ class Planner:
         """Returns an hour's merged offsets; see `Replays.ranges`."""
         return self._replays.ranges(entry, window)
 
-    def again(self, entry: TableEntry, ranges: tuple[OffsetRange, ...], run_id: str) -> Pending:
+    def replay(self, entry: TableEntry, ranges: tuple[OffsetRange, ...], run_id: str) -> Pending:
         """Plans a replay of merged offsets; committed offsets stay.
 
         Raises:
@@ -162,7 +162,7 @@ class Planner:
             TransientError, LogReplacedError: if the log is not the one that they are of.
         """
         state = self._lake.state(entry.target, entry.shard_value)
-        now = self._topics.now(entry, was_there=_has_topic(state))
+        now = self._topics.present(entry, was_there=_has_topic(state))
         state = continued(state, now)
         if state is None or state.published is None:
             what = "the table vanished while it was replayed"
@@ -188,7 +188,7 @@ class Planner:
             LostRangeError: if it was cut back and has grown again.
         """
         was, last = last_records(self._log, entry, published, marks, ranges)
-        require_unchanged(entry, published, was, self._configured.anew(entry))
+        require_unchanged(entry, published, was, self._configured.rebuild_command(entry))
         return last
 
     # ── what plans are made from ─────────────────────────────────────────────────────────
@@ -211,7 +211,7 @@ class Planner:
         Raises:
             LostRangeError, ConflictError: if it does not exist, or was just created.
         """
-        return self._topics.now(entry, was_there=False).identity
+        return self._topics.present(entry, was_there=False).identity
 
     def marks(self, entry: TableEntry) -> Watermarks:
         """Returns the log's watermarks.
@@ -277,7 +277,7 @@ class Starts:
             self.checks.require_unmoved(entry, state, state.published, now.marks)
         else:
             start = self._of_new(entry, state, now)
-        require_kept(entry, start, now.marks, self.configured.anew(entry))
+        require_kept(entry, start, now.marks, self.configured.rebuild_command(entry))
         return start
 
     def _of_new(self, entry: TableEntry, state: TableState | None, now: TopicNow) -> OffsetVector:

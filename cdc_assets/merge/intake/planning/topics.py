@@ -71,7 +71,7 @@ class Topics:
     log: KafkaLog
     may_come: Callable[[TableEntry], bool]
 
-    def now(self, entry: TableEntry, *, was_there: bool) -> TopicNow:
+    def present(self, entry: TableEntry, *, was_there: bool) -> TopicNow:
         """Returns the table's present topic.
 
         Args:
