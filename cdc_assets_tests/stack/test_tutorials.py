@@ -7,6 +7,7 @@ runs the other pages too. A tutorial starts a stack of its own, on the ports tha
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import socket
 import sys
@@ -41,6 +42,8 @@ from cdc_assets_tests.tutorials import YOURS, Step, shell, steps_of
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(3600)]
 
 PAGES = Path(__file__).parents[2] / "docs" / "tutorials"
+NETWORK = re.compile("(?i)(uv|ssl|pip)_|.*(proxy|cert)")
+"""Variables with which an index is reached here."""
 INSTALLED = """\
 #!/bin/bash
 # What uv does in a project, with the packages that are installed here.
@@ -77,6 +80,7 @@ def variables(tmp_path: Path) -> Mapping[str, str]:
             pytest.skip("uv is not in .uv: make install")
         path = [programs, Path(UV).parent, bin_folder(), Path("/usr/bin"), Path("/bin")]
         more = {
+            **{name: each for name, each in os.environ.items() if NETWORK.match(name)},
             "UV_FIND_LINKS": str(built(tmp_path / "dist")), "UV_PYTHON": sys.executable,
             "UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(programs),
         }  # fmt: skip
