@@ -12,6 +12,7 @@ import shlex
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -105,7 +106,8 @@ def follow(folder: Path, variables: Mapping[str, str], page: list[Step]) -> None
             for step in page:
                 reader.take(step)
         finally:
-            reader.interrupt()
+            with suppress(BrokenPipeError):  # a step that failed has ended the shell
+                reader.interrupt()
             for home in place.rglob(".cdc"):
                 LocalStack(StackLayout(home)).down()
 
