@@ -99,12 +99,12 @@ def test_what_was_written_is_not_published_once_a_rebuild_has_begun(
     way: Lease, monkeypatch: pytest.MonkeyPatch, begins: bool
 ) -> None:
     branch = Branch((lambda: begin_rebuild(way)) if begins else lambda: None)
-    frame: Any = SimpleNamespace(select=lambda *_: None)
+    frame: Any = SimpleNamespace()
     rows = SimpleNamespace(
         lake_rows=lambda *_: frame,
         gone_rows=lambda _: frame,
         new_rows=lambda *_: frame,
-        key_of=lambda _: SimpleNamespace(alias=lambda _: None),
+        changes=lambda _: frame,
     )
     monkeypatch.setattr(putting, "_Rows", lambda *_: rows)
     monkeypatch.setattr(putting, "Publisher", lambda *_: None)

@@ -84,7 +84,7 @@ def shown_commands() -> Iterator[tuple[str, str]]:
     for page in (FOLDER.parent).glob("**/*.md"):
         for block in re.findall(r"```(?:sh|bash)\n(.*?)```", page.read_text(), re.DOTALL):
             for line in block.splitlines():
-                for part in re.split(r"&&|\|(?= )|> |;", re.sub(r" #.*", "", line)):
+                for part in re.split(r"&&|\|\|?(?= )|> |;", re.sub(r" #.*", "", line)):
                     if found := re.match(r" *cdc-assets ([^(]+)$", part):
                         yield page.name, found[1].strip()
 
