@@ -895,6 +895,6 @@ def test_a_deprecated_key_warns_and_a_removed_one_names_its_replacement(
 def test_assess_warns_of_a_deprecated_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cdc_assets.config.load.DEPRECATED", OLD)
     write(tmp_path / "replication.yaml", platform(sources={"shop": source("shop", batch={
-        "max_records": 7})}))  # fmt: skip
+        "max_records": 7})}, spark={"remote": "sc://127.0.0.1:1"}))  # fmt: skip
     done = run_command(tmp_path, "assess")
     assert "sources.shop.batch.max_records is deprecated" in done.stderr
