@@ -154,24 +154,21 @@ def deprecations_of(file: Path) -> tuple[str, ...]:
     """
     root, data = read_document(_text(file), str(file))
     return tuple(
-        f"{_where(_Problem('', '.'.join(map(str, place)), line_of(root, place), ''), str(file))} "
-        f"is deprecated: {each.remedy}"
+        f"{_where(_key(place), line_of(root, place), str(file))} is deprecated: {each.remedy}"
+        for place in _places(data)
         for each in DEPRECATED
-        for place in _places(data, each.key.split("."))
+        if each.is_at(place)
     )
 
 
-def _places(data: object, parts: Sequence[str]) -> Iterator[_Place]:
-    """Yields the places of a document that a pattern's parts name."""
-    if not parts:
-        yield ()
-        return
+def _places(data: object, place: _Place = ()) -> Iterator[_Place]:
+    """Yields the places of all keys of a document, in its order."""
     is_list = isinstance(data, list)
     items = enumerate(cast("list[object]", data)) if is_list else as_mapping(data).items()
     for key, value in items:
-        if parts[0] in {"*", str(key)}:
-            name = key if isinstance(key, int) else str(key)
-            yield from ((name, *each) for each in _places(value, parts[1:]))
+        here = (*place, key if isinstance(key, int) else str(key))
+        yield here
+        yield from _places(value, here)
 
 
 def _variables(data: object, seen: set[int]) -> Iterator[str]:
@@ -249,8 +246,7 @@ class _Filling:
 
 def _unset(place: _Place, name: str, root: yaml.Node | None) -> _Problem:
     what = f"the environment variable {name} is not set"
-    key = ".".join(str(part) for part in place)
-    return _Problem(what, key, line_of(root, place), f"export {name}=… before starting")
+    return _Problem(what, _key(place), line_of(root, place), f"export {name}=… before starting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,8 +265,7 @@ def _problem(error: ErrorDetails, root: yaml.Node | None) -> _Problem:
         location.append(str(context["key"]))
         was = next((each for each in DEPRECATED if each.is_at(location)), None)
         what, remedy = (f"{what}: it was removed", was.remedy) if was else (what, remedy)
-    key = ".".join(str(part) for part in location) or "(top level)"
-    return _Problem(what, key, line_of(root, location), remedy)
+    return _Problem(what, _key(location) or "(top level)", line_of(root, location), remedy)
 
 
 def _words(error: ErrorDetails, context: Mapping[str, Any]) -> tuple[str, str]:
@@ -304,18 +299,23 @@ def _choice(given: object, expected: str) -> str:
 def _combined(problems: list[_Problem], file: str) -> ConfigError:
     if len(problems) == 1:
         only = problems[0]
-        return ConfigError(only.what, where=_where(only, file), remedy=only.remedy)
+        return ConfigError(only.what, where=_where(only.key, only.line, file), remedy=only.remedy)
     lines = [
-        str(ConfigError(each.what, where=_where(each, ""), remedy=each.remedy)) for each in problems
+        str(ConfigError(each.what, where=_where(each.key, each.line, ""), remedy=each.remedy))
+        for each in problems
     ]
     what = f"{len(problems)} problems in the configuration"
     return ConfigError(what, where=file, remedy="\n  - ".join(["correct each:", *lines]))
 
 
-def _where(problem: _Problem, file: str) -> str:
-    line = f"line {problem.line}" if problem.line else ""
-    place = f"{file}:{problem.line}" if file and problem.line else file or line
-    return " ".join(part for part in (place, problem.key) if part)
+def _key(place: Sequence[int | str]) -> str:
+    return ".".join(map(str, place))
+
+
+def _where(key: str, line: int | None, file: str) -> str:
+    at = f"line {line}" if line else ""
+    place = f"{file}:{line}" if file and line else file or at
+    return " ".join(part for part in (place, key) if part)
 
 
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")

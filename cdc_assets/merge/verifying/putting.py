@@ -236,11 +236,12 @@ class _Rows:
             value = kept
         return value.cast(type_).alias(name)
 
-    def changes(self, there: DataFrame) -> DataFrame:
+    def changes(self, lake_rows: DataFrame) -> DataFrame:
         """Returns ``key row`` of the lake's rows, whose values tell their partitions."""
-        names = [each for each in self._plan.schema.names if each in there.columns]
-        row = F.struct(*(there[sql.quote(name)].alias(name) for name in names))
-        return there.select(self.key_of(there).alias("key"), row.alias("row"))
+        held = {*lake_rows.columns}
+        names = [each for each in self._plan.schema.names if each in held]
+        row = F.struct(*(lake_rows[sql.quote(name)].alias(name) for name in names))
+        return lake_rows.select(self.key_of(lake_rows).alias("key"), row.alias("row"))
 
     def key_of(self, rows: DataFrame) -> Expression:
         """Returns a struct of the key's values in the lake's rows."""
