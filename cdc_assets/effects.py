@@ -29,16 +29,26 @@ Hook = Callable[[str, Moment], None]
 _hook: Hook | None = None
 
 
-@contextmanager
-def effect(name: str) -> Generator[None]:
-    """Surrounds one effect."""
-    hook = _hook
-    if hook is None:
-        yield
-        return
-    hook(name, Moment.BEFORE)
-    yield
-    hook(name, Moment.AFTER)
+class effect:
+    """Surrounds one effect.
+
+    Not made of a generator: that would write to errors on their way, and those of Hive's client
+    refuse it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._hook = _hook
+
+    def __enter__(self) -> None:
+        """Calls the hook before the effect."""
+        if self._hook is not None:
+            self._hook(self._name, Moment.BEFORE)
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        """Calls the hook after an effect that has succeeded."""
+        if self._hook is not None and error is None:
+            self._hook(self._name, Moment.AFTER)
 
 
 @contextmanager

@@ -59,7 +59,7 @@ _OF_CONTENT: Final = (
     ValueError, LookupError, TypeError, AttributeError, ArithmeticError, NotImplementedError,
     AssertionError, EOFError, zlib.error,
 )  # fmt: skip
-_CLIENTS: Final = frozenset({"thrift", "botocore", "azure", "google"})
+_CLIENTS: Final = frozenset({"thrift", "hive_metastore", "botocore", "azure", "google"})
 """Packages of clients whose errors have no common root."""
 
 _RUNS: Final = "check that the catalog runs and that its warehouse can be read"
@@ -460,4 +460,5 @@ def _hive(name: str, properties: Mapping[str, str]) -> Catalog:
             made._transport = made._init_thrift_transport()  # noqa: SLF001 - not opened yet
             return made
 
-    return Limited(name, **properties)
+    # Hive before version 3 knows no times with a zone; to readers of Iceberg its types say nothing.
+    return Limited(name, **{hive.HIVE2_COMPATIBLE: "true", **properties})

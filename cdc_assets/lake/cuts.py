@@ -3,7 +3,7 @@
 A cut is one row of ``cdc_assets_consistent.<source>``, with a snapshot of each table. The commit
 that adds the row is the moment at which readers have the new state of all tables, whole. The tag
 `TAG` is moved to these snapshots afterwards, for engines that run no code; in one commit for all
-tables where the catalog has one.
+tables where the catalog has one. Tables in Hive and Glue get no tag.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class CutLake(Lake):
         if is_full or cut.added_at - oldest > keep * _LATE:
             self._replace("lake: add cut", name, table, [*kept, cut])
             return cut
-        with self._connection.reachable(), effect("lake: add cut"), _alone(name):
+        with _alone(name), self._connection.reachable(), effect("lake: add cut"):
             table.append(_arrow([cut]))
         return cut
 
@@ -198,7 +198,8 @@ class CutLake(Lake):
         A snapshot is gone once its table was rebuilt, or was moved back and has expired snapshots.
 
         Returns:
-            Whether one commit moved the tag of all tables; otherwise readers may see some moved.
+            Whether one commit moved the tag of all tables; otherwise readers may see some moved, or
+            the catalog's tables get no tag, see `set_tag`.
 
         Raises:
             ConflictError: if a table has changed meanwhile, where one commit moves all tags; or if
@@ -229,7 +230,7 @@ class CutLake(Lake):
 
         The files stay if the process ends between this commit and their removal.
         """
-        with self._connection.reachable(), effect(what), _alone(name):
+        with _alone(name), self._connection.reachable(), effect(what):
             table.overwrite(_arrow(cuts), AlwaysTrue())
             _forget_snapshots(table)
 

@@ -89,7 +89,8 @@ def set_tag(tables: Sequence[tuple[Table, int]], tag: str) -> bool:
         tag: the tag's name.
 
     Returns:
-        Whether one commit did so for all; otherwise one table was changed after the other.
+        Whether one commit did so for all; otherwise one table was changed after the other, or none
+        was: catalogs like Hive's and Glue have their tags set by Spark alone.
 
     Raises:
         ConflictError: for a catalog in a database, if one of the tables has changed since the look.
@@ -97,6 +98,8 @@ def set_tag(tables: Sequence[tuple[Table, int]], tag: str) -> bool:
     moved = [(table, to) for table, to in tables if _tagged(table, tag) != to]
     if not moved:
         return True
+    if not can_move_back(moved[0][0].catalog):
+        return False
     if moves_branches(moved[0][0].catalog):
         return tag_tables(moved, tag)
     _swap([(table, tagged_as(_read(table), tag, to)) for table, to in moved])

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from cdc_assets_devstack import local_files
 from cdc_assets_devstack.layout import StackLayout
+from pyiceberg.table import Table
 
 from cdc_assets import decode
 from cdc_assets.config import ReplicationConfig
@@ -23,6 +24,7 @@ from cdc_assets.connect_session import open_session
 from cdc_assets.effects import hooked
 from cdc_assets.errors import TerminalError
 from cdc_assets.lake import spark_conf
+from cdc_assets.lake.cuts import TAG, CutLake, CutSnapshot, StoredCut, consistent
 from cdc_assets.lake.moving_back import can_move_back
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.upkeep import Upkeep
@@ -33,7 +35,7 @@ from cdc_assets.operations.rewind.goal import Goal
 from cdc_assets.operations.rewind.table_rewind import TableRewind
 from cdc_assets.operations.running import Runner
 from cdc_assets.operations.session import Host
-from cdc_assets.registry import RegistryFile
+from cdc_assets.registry import RegistryFile, TableEntry
 from cdc_assets_tests.configuration import beside
 from cdc_assets_tests.elsewhere.cluster import TOKEN_VARIABLE, spark_cluster
 from cdc_assets_tests.elsewhere.lake import (
@@ -52,6 +54,7 @@ from cdc_assets_tests.merge.one_table import TABLE, Make
 from cdc_assets_tests.merge.test_two_writers import Together
 from cdc_assets_tests.pipeline import Pipeline, Session
 from cdc_assets_tests.toy import profiles
+from cdc_assets_tests.world import NOW
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900), profiles.in_soak]
 
@@ -199,3 +202,42 @@ def test_a_rewind_is_refused_before_anything_is_changed(elsewhere: Elsewhere, ma
     with pytest.raises(TerminalError, match="catalog"):
         TableRewind(Services(made.config), entry).carry_out(Goal(str(past.line[-1].snapshot)))
     assert made.lake.branches(entry.target) == before
+
+
+def test_tables_are_read_as_of_cuts_though_only_some_catalogs_move_tags(
+    elsewhere: Elsewhere, make: Make
+) -> None:
+    world = filled(make, KINDS[:1])
+    made, entry, lake = world.pipeline, world.pipeline.entry(TABLE), CutLake(world.pipeline.config)
+    day, catalog = timedelta(days=1), open_catalog(world.pipeline.config)
+    source, cuts, rows = entry.table.source, list[StoredCut](), list[int]()
+    for number in (1, 2, 3):
+        table = catalog.load_table((entry.target.namespace, entry.target.name))
+        cut = cut_at(table, entry, number)
+        assert lake.add_cut(source, cut, day) == cut
+        lake.settle(source, cut)
+        lake.settle(source, cut)  # repeated by whoever finds it half done
+        cuts.insert(0, cut)
+        rows.append(table.scan().to_arrow().num_rows)
+        made.produce(TABLE, changing_table.upserts(world.source))
+        world.settle()
+    assert lake.cuts(source) == (*cuts,)
+    assert len({*rows}) == len(rows), "the cuts are of one state"
+    for cut, count in zip(cuts, reversed(rows), strict=True):
+        ((_, found),) = consistent(catalog, source, cut.committed_at).items()
+        assert found.scan().to_arrow().num_rows == count
+    refs = catalog.load_table((entry.target.namespace, entry.target.name)).metadata.refs
+    tagged = [ref.snapshot_id for name, ref in refs.items() if name == TAG]
+    newest = [each.snapshot for each in cuts[0].tables]
+    assert tagged == (newest if elsewhere.kind == "rest" else [])
+
+
+def cut_at(table: Table, entry: TableEntry, number: int) -> StoredCut:
+    """The table's head."""
+    head, at = table.current_snapshot(), NOW + timedelta(minutes=number)
+    assert head is not None
+    of = CutSnapshot(
+        entry.table.schema, entry.table.name, entry.target.namespace, entry.target.name,
+        str(table.metadata.table_uuid), head.snapshot_id,
+    )  # fmt: skip
+    return StoredCut(number, "shop.transaction", f"7{number}", number, at, at, at, (of,))

@@ -223,11 +223,13 @@ class BatchReader:
             by_itself = interpreted(folding.sparkSession) if few else nullcontext()
             with steps.step("read, decode, fold"), by_itself:
                 frame = during.enter_context(cached(folding, "folded", is_small=small))
-                read = folding if small else read_through(summary.attach(frame))
+                counting = folding if small else summary.attach(frame)
+                read = counting if small else read_through(counting)
             folded, figures = summary.result(frame, read), observer.figures(read)
-            if small and (folded is None or figures is None):
+            if folded is None or figures is None:
+                # Of a large batch that reads what is kept: its figures are kept with it.
                 with steps.step("read once more, for its figures"):
-                    read = read_through(folding)
+                    read = read_through(counting)
                 folded, figures = summary.result(frame, read), observer.figures(read)
             where = batch.plan.where
             yield Pass(
