@@ -20,8 +20,7 @@ from cdc_assets.operations.resnapshot.operation import RESNAPSHOT
 from cdc_assets.operations.rewind.operation import HISTORY, REWIND
 from cdc_assets.operations.steering import PAUSE, RESUME
 from cdc_assets.operations.verify import VERIFY
-from cdc_assets.orchestration.assess_jobs import assess_job
-from cdc_assets.orchestration.assessing import assessed_checks
+from cdc_assets.orchestration.assessing import assess_job, assessed_checks
 from cdc_assets.orchestration.assets import default_spec, external_specs, table_asset
 from cdc_assets.orchestration.jobs import housekeeping_schedule
 from cdc_assets.orchestration.keys import named, spark_key, table_key
