@@ -35,7 +35,7 @@ from cdc_assets.log.common_cut import CutTable, EndAt, NoCut
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.intake.planning import TransactionTopics
 from cdc_assets.merge.intake.planning.configured import Configured
-from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.known_tables import replicated
 from cdc_assets.operate.pending_cuts import PendingCut, PendingCuts
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry

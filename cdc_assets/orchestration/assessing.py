@@ -16,7 +16,8 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError
 from cdc_assets.operate.assess.finding import Assessment, Finding, Verdict, worst
 from cdc_assets.operate.assess.look import Depth, assess
-from cdc_assets.operate.discovery import discover, find_table, replicated
+from cdc_assets.operate.discovery import discover
+from cdc_assets.operate.known_tables import find_table, replicated
 from cdc_assets.operate.services import Services
 from cdc_assets.operations.options import AssessOptions
 from cdc_assets.orchestration import checks

@@ -9,7 +9,7 @@ import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
-from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.known_tables import replicated
 from cdc_assets.operations.adopt.operation import ADOPT
 from cdc_assets.operations.command import AnyOperation
 from cdc_assets.operations.compact import COMPACT

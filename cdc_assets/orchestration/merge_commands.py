@@ -17,7 +17,8 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError, ConfigError
 from cdc_assets.log.hours import HourWindow, hour_of
-from cdc_assets.operate.discovery import discover, find_table, replicated, why_no_tables
+from cdc_assets.operate.discovery import discover
+from cdc_assets.operate.known_tables import find_table, replicated, why_no_tables
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.states import held_words, reading_words, stopped_words
 from cdc_assets.operate.survey import TableSurvey, survey

@@ -9,7 +9,7 @@ import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.ddl import DdlProgress, DdlReading, TableStatement, follow
-from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.known_tables import replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.orchestration.keys import named, table_key
 from cdc_assets.orchestration.mount import sensor_status

@@ -26,7 +26,7 @@ from cdc_assets.changes.upkeep import LONGEST
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.maintenance import MaintenanceConfig
 from cdc_assets.errors import CdcError, message_of
-from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.known_tables import replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.operations.maintain import by_target, needs_text, no_session, upkeep_of
 from cdc_assets.operations.operation import Tables

@@ -23,8 +23,8 @@ from cdc_assets.changes.alerting import AlertFinding, AlertKind
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError, TransientError, UnreachableError, message_of
 from cdc_assets.operate.alerts import AlertBook, News, tell
-from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.findings import ALL, THE_LOOK, CheckOutcome, MonitoredState, of_problem
+from cdc_assets.operate.known_tables import replicated
 from cdc_assets.operate.numbers import read_numbers
 from cdc_assets.operate.receivers import Receiver, beat, receivers_of
 from cdc_assets.operate.services import Clock, Services, utc_now
