@@ -22,7 +22,7 @@ from cdc_assets.operations.steering import PAUSE, RESUME
 from cdc_assets.operations.verify import VERIFY
 from cdc_assets.orchestration.assessing import assess_job, assessed_checks
 from cdc_assets.orchestration.assets import default_spec, external_specs, table_asset
-from cdc_assets.orchestration.jobs import housekeeping_schedule
+from cdc_assets.orchestration.housekeeping import housekeeping_schedule
 from cdc_assets.orchestration.keys import named, spark_key, table_key
 from cdc_assets.orchestration.maintaining import maintenance_asset
 from cdc_assets.orchestration.matching import matches_checks
