@@ -129,7 +129,7 @@ def add_seen(
     new = _entries(services, {entry.topic: seen - known.tables}, taken)
     found = _added(services, known, tuple(replace(each, is_shared=is_named) for each in new))
     refused = (*found.refused, *elsewhere(known, {entry.topic: seen}))
-    if refused and entry.topic not in _settled(services, known):
+    if refused and entry.topic not in _judged_lately(services, known):
         why = some_of((each.what for each in refused), _NAMED, "; ")
         holds = f"{UNTAKEN}, among {changes:,} of other tables in a batch: {why}"
         services.registry.set_aside([OtherTopic(entry.topic, holds, services.clock())])
@@ -150,7 +150,7 @@ def _in_shared_topics(
     found: list[TableEntry] = []
     problems: list[CdcError] = []
     untaken: list[OtherTopic] = []
-    settled = _settled(services, known) | {entry.topic for entry in known}
+    known_topics = _judged_lately(services, known) | {entry.topic for entry in known}
     for source, fmt in services.formats.items():
         mine = [each for each in topics if fmt.has_many_tables and fmt.topics.includes(each)]
         if not mine:
@@ -165,7 +165,7 @@ def _in_shared_topics(
         named = {topic: fmt.tables(records, source) for topic, records in edges.items()}
         problems += elsewhere(known, named)
         found += _entries(services, {t: tables - known.tables for t, tables in named.items()})
-        left = {t: edges[t] for t, tables in named.items() if not tables and t not in settled}
+        left = {t: edges[t] for t, tables in named.items() if not tables and t not in known_topics}
         untaken += untaken_topics(fmt, left, services.clock())
     return tuple(found), tuple(problems), tuple(untaken)
 
@@ -356,14 +356,14 @@ def _doubtful(
     """Returns by source the topics whose records must show whether they are tables, and which."""
     confirmed = {entry.topic for entry in known if entry.is_confirmed}
     confirmed -= {entry.topic for entry in guesses}
-    left = [topic for topic in topics if topic not in confirmed | _settled(services, known)]
+    left = [topic for topic in topics if topic not in confirmed | _judged_lately(services, known)]
     return {
         name: [topic for topic in left if may_be_table(fmt, name, topic)]
         for name, fmt in services.formats.items()
     }
 
 
-def _settled(services: Services, known: Registry) -> set[str]:
+def _judged_lately(services: Services, known: Registry) -> set[str]:
     """Returns the topics that were found to be no tables a short while ago."""
     recent = services.clock() - LOOK_AGAIN_AFTER
     return {each.topic for each in known.others if each.looked_at > recent}

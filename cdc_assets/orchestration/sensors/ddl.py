@@ -34,7 +34,7 @@ def ddl_sensor(
         return dg.SensorResult(
             asset_events=[observation(config, each) for each in reading.statements],
             cursor=followed.to_cursor(),
-            skip_reason=" ".join(_said(reading)),
+            skip_reason=" ".join(_summary(reading)),
         )
 
     return dg.SensorDefinition(
@@ -46,7 +46,7 @@ def ddl_sensor(
     )
 
 
-def _said(reading: DdlReading) -> Iterator[str]:
+def _summary(reading: DdlReading) -> Iterator[str]:
     where = f" in {', '.join(reading.topics)}" if reading.topics else ": no source tells of any"
     yield f"{len(reading.statements)} new statements{where}."
     for topic, count in reading.expired.items():
