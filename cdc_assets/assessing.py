@@ -21,7 +21,7 @@ def assess(*, as_json: bool, **values: object) -> None:
     """
     from cdc_assets.config import load_config
     from cdc_assets.config.load import config_file, deprecations_of
-    from cdc_assets.operate.assess.render import render
+    from cdc_assets.operate.render import render_assessment
     from cdc_assets.orchestration.assessing import run_assess
 
     def say(what: str) -> None:
@@ -34,7 +34,7 @@ def assess(*, as_json: bool, **values: object) -> None:
     if as_json:
         click.echo(found.to_json())
     else:
-        render(found)
+        render_assessment(found)
     for at in found.failing:
         click.echo(f"failed: {at}: NO", err=True)
     if found.failing:

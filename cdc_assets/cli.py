@@ -203,7 +203,7 @@ def replicate(source: str | None, table: str | None, *, until_caught_up: bool) -
     Runs appear in the Dagster instance of $DAGSTER_HOME, if set. Failed tables are retried
     immediately.
     """
-    from cdc_assets.orchestration.replicate_command import Selection, run_replicate
+    from cdc_assets.orchestration.merge_commands import Selection, run_replicate
 
     selection = Selection(source=source, table=table, until_caught_up=until_caught_up)
     _exit(run_replicate(_config(), selection))
@@ -215,7 +215,7 @@ def replicate(source: str | None, table: str | None, *, until_caught_up: bool) -
 @click.option("--to", "last", required=True, help="Last hour, included.")
 def replay(table: str, first: str, last: str) -> None:
     """Merge hours of the log once more. Changes nothing unless the table differs from its log."""
-    from cdc_assets.orchestration.replay_command import run_replay
+    from cdc_assets.orchestration.merge_commands import run_replay
 
     _exit(run_replay(_config(), table, first, last))
 
@@ -224,7 +224,7 @@ def replay(table: str, first: str, last: str) -> None:
 @click.option("--table", help="Only this table: [source.][schema.]table.")
 def plan(table: str | None) -> None:
     """Print the plan of each table's next batch, and change nothing."""
-    from cdc_assets.orchestration.plan_command import run_plan
+    from cdc_assets.orchestration.merge_commands import run_plan
 
     _exit(run_plan(_config(), table))
 

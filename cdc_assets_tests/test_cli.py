@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from cdc_assets.cli import cli
 from cdc_assets.errors import ConfigError
-from cdc_assets.orchestration.replay_command import parse_hour
+from cdc_assets.orchestration.merge_commands import parse_hour
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.command import run_command
 from cdc_assets_tests.world import registry_of, write_config

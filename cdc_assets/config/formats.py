@@ -17,9 +17,9 @@ def installed() -> tuple[str, ...]:
 
 def entry_points_of_formats() -> EntryPoints:
     """Returns the entry points of the installed formats; reads each package's list once."""
-    return _found(tuple(sys.path))
+    return _entry_points(tuple(sys.path))
 
 
 @cache
-def _found(_: tuple[str, ...]) -> EntryPoints:
+def _entry_points(_: tuple[str, ...]) -> EntryPoints:
     return entry_points(group=GROUP)

@@ -190,7 +190,7 @@ class SourceRows(ABC):
     # ── what a database does ──────────────────────────────────────────────────────────────
 
     @abstractmethod
-    def asked(self, statement: str, given: Given) -> Sequence[tuple[Any, ...]]:
+    def answer(self, statement: str, given: Given) -> Sequence[tuple[Any, ...]]:
         """Returns a statement's answer."""
 
     @abstractmethod
@@ -271,7 +271,7 @@ class SourceRows(ABC):
     def sums(self, within: Range) -> Mapping[int, Sum]:
         """Returns count and checksum of each bucket that has rows."""
         found: dict[int, Sum] = {}
-        for number, count, first, second, unknown in self.asked(*self.statements.sums(within)):
+        for number, count, first, second, unknown in self.answer(*self.statements.sums(within)):
             self._digested(None if unknown else "")
             found[int(number)] = Sum(int(count), int(first), int(second))
         return found
@@ -292,7 +292,7 @@ class SourceRows(ABC):
             lambda: [
                 row
                 for some in self.statements.in_statements(keys)
-                for row in self.asked(*self.statements.found(some))
+                for row in self.answer(*self.statements.found(some))
             ]
         )
         return SourceKeyRows.of(until, rows, self.comparison, keys)
@@ -300,10 +300,10 @@ class SourceRows(ABC):
     def bounds(self, start: Key | None, every: int, count: int) -> tuple[Key, ...]:
         """Returns each ``every``-th key from one on, at most ``count`` of them."""
         if self.statements.numbers_rows:
-            return tuple(map(tuple, self.asked(*self.statements.bounds(start, every, count))))
+            return tuple(map(tuple, self.answer(*self.statements.bounds(start, every, count))))
         found: list[Key] = []
         while len(found) < count:
-            rows = self.asked(*self.statements.after(start, every))
+            rows = self.answer(*self.statements.after(start, every))
             if not rows:
                 break
             start = tuple(rows[0])
@@ -325,7 +325,7 @@ class SourceRows(ABC):
             TerminalError: if there is such a row.
         """
         asked = self.statements.faulty_key()
-        if asked is not None and self.asked(*asked[0]):
+        if asked is not None and self.answer(*asked[0]):
             self.close()
             raise TerminalError(asked[1].what, where=self.access.where, remedy=asked[1].remedy)
 

@@ -107,7 +107,7 @@ class Histories:
         self._looks_once = looks_once
         self._topics: dict[str, _Topic] = {}
         self._kinds: dict[str, TopicKind] = {}
-        self._found: dict[str, str] = {}
+        self._names: dict[str, str] = {}
 
     def of(
         self, entry: TableEntry, fmt: Format, scheme: Scheme, stored: StatementHistory | None
@@ -168,7 +168,7 @@ class Histories:
             became, found = found.became, found.by_its_new_name
             if became.includes(called):
                 return found
-            found = self._topics[self._found[entry.topic]].after(found, became)
+            found = self._topics[self._names[entry.topic]].after(found, became)
         return None
 
     def names_before(self, entry: TableEntry, fmt: Format) -> Iterator[Relation]:
@@ -194,7 +194,7 @@ class Histories:
 
     def _topic_of(self, entry: TableEntry, fmt: Format) -> str | None:
         """Returns the first candidate topic that holds schema changes."""
-        if entry.topic not in self._found:
+        if entry.topic not in self._names:
             names = fmt.topics.schema_change_topics(entry.topic, entry.at_source.qualified)
             there = {*self._log.topics()} if names else ()
             present = [each for each in names if each in there]
@@ -203,8 +203,8 @@ class Histories:
             self._kinds |= {n: kind for n, kind in kinds.items() if kind is not TopicKind.EMPTY}
             mine = (n for n in present if self._kinds.get(n) is TopicKind.SCHEMA_CHANGES)
             if (found := next(mine, None)) is not None:
-                self._found[entry.topic] = found
-        return self._found.get(entry.topic)
+                self._names[entry.topic] = found
+        return self._names.get(entry.topic)
 
     def _read(self, name: str, fmt: Format, history: StatementHistory) -> _Topic:
         """Reads a topic to its end, from the first offset that this or another table does not know.

@@ -107,7 +107,7 @@ class AtSource:
         silent = (*(each for each in kept if each.id not in mine), *self.silent)
         history, renamed = self.history or old.history, old.renamed
         now = AtSource(identity, history, self.barrier, renamed, swap, look, silent)
-        return now._said()
+        return now._texts()
 
     def for_reading(self, look: CatalogLook | None, shard: str) -> dict[str, str]:
         """Returns the properties of a shadow table whose rows are read from now on.
@@ -153,9 +153,9 @@ class AtSource:
 
     def to_properties(self, shard: str) -> dict[str, str]:
         """Returns properties that `of` reads."""
-        return {_name(name, shard): text for name, text in self._said().items()}
+        return {_name(name, shard): text for name, text in self._texts().items()}
 
-    def _said(self) -> dict[str, str]:
+    def _texts(self) -> dict[str, str]:
         said = {"barrier": self.barrier, "silent": list_to_json(self.silent)}
         if self.identity is not None:
             said["identity"] = self.identity

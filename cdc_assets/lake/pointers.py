@@ -68,21 +68,21 @@ class Recent(Generic[T]):
     def __init__(self, most: int) -> None:
         self._most = most
         self._lock = Lock()
-        self._found: OrderedDict[Hashable, T] = OrderedDict()
+        self._entries: OrderedDict[Hashable, T] = OrderedDict()
 
     def of(self, key: Hashable) -> T | None:
         """Returns an entry; None if it was not used lately."""
         with self._lock:
-            if (found := self._found.get(key)) is not None:
-                self._found.move_to_end(key)
+            if (found := self._entries.get(key)) is not None:
+                self._entries.move_to_end(key)
             return found
 
     def keep(self, key: Hashable, found: T) -> T:
         """Stores an entry and returns it."""
         with self._lock:
-            self._found[key] = found
-            if len(self._found) > self._most:
-                self._found.popitem(last=False)
+            self._entries[key] = found
+            if len(self._entries) > self._most:
+                self._entries.popitem(last=False)
         return found
 
 

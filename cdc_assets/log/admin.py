@@ -85,14 +85,14 @@ class Admin:
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> list[dict[str, OffsetVector]]:
         """Returns the offsets that each spec finds in all of these partitions."""
-        asked = self.asked(partitions, specs, isolation)
-        for place, error in asked.leaderless.items():
+        answers = self.answers(partitions, specs, isolation)
+        for place, error in answers.leaderless.items():
             raise of_partition(error, *place)
         return [
-            {t: OffsetVector.of(offsets) for t, offsets in each.items()} for each in asked.offsets
+            {t: OffsetVector.of(offsets) for t, offsets in each.items()} for each in answers.offsets
         ]
 
-    def asked(
+    def answers(
         self,
         partitions: Mapping[str, Sequence[int]],
         specs: Sequence[OffsetSpec],
@@ -241,13 +241,13 @@ class OffsetRequests:
             wait=wait_fixed(_LEADER_WAIT_SECONDS),
             retry_error_callback=_last_answer,
         )
-        asked = asking(lambda: _ask(self._admin(), partitions, specs, isolation, self._timeout))
+        answers = asking(lambda: _ask(self._admin(), partitions, specs, isolation, self._timeout))
         places = {(topic, number) for topic, numbers in partitions.items() for number in numbers}
-        self._in_vain = (self._in_vain - places) | asked.leaderless.keys()
-        return asked
+        self._in_vain = (self._in_vain - places) | answers.leaderless.keys()
+        return answers
 
-    def _is_worth_a_wait(self, asked: OffsetAnswers) -> bool:
-        return not asked.leaderless.keys() <= self._in_vain
+    def _is_worth_a_wait(self, answers: OffsetAnswers) -> bool:
+        return not answers.leaderless.keys() <= self._in_vain
 
 
 def _ask(
@@ -261,7 +261,7 @@ def _ask(
     places = [(topic, number) for topic, numbers in partitions.items() for number in numbers]
     if not places:
         return OffsetAnswers([{} for _ in specs], {})
-    asked = [
+    requests = [
         client.list_offsets(
             {TopicPartition(*place): spec for place in places},
             isolation_level=isolation,
@@ -271,7 +271,9 @@ def _ask(
     ]
     leaderless: dict[Place, KafkaException] = {}
     with effect("kafka: offsets"):
-        return OffsetAnswers([_offsets(partitions, each, leaderless) for each in asked], leaderless)
+        return OffsetAnswers(
+            [_offsets(partitions, each, leaderless) for each in requests], leaderless
+        )
 
 
 def _offsets(

@@ -146,7 +146,7 @@ class Deliveries:
         self._config = config
         self._now = monotonic
         self._lock = threading.Lock()
-        self._found: dict[Key, Delivery | None] = {}
+        self._deliveries: dict[Key, Delivery | None] = {}
         self._due: dict[Key, float] = {}
         self._asking: dict[Key, threading.Thread] = {}
         self._connectors: dict[str, tuple[RunningConnector, ...]] = {}
@@ -164,7 +164,7 @@ class Deliveries:
             is_due = self._now() >= self._due.get(key, 0.0)
         if is_due:
             self._ask(key, entry)
-        return self._found.get(self._key(entry))
+        return self._deliveries.get(self._key(entry))
 
     def known(self, entry: TableEntry) -> Delivery | None:
         """Returns the newest answer without waiting; the next is asked for in the background.
@@ -184,7 +184,7 @@ class Deliveries:
                 running.start()
         if running is not None and key not in self._due:
             running.join(FIRST_SECONDS)
-        return self._found.get(self._key(entry))
+        return self._deliveries.get(self._key(entry))
 
     def _may_be_asked(self, entry: TableEntry) -> bool:
         """Whether the source's log can be compared with its connector's progress."""
@@ -213,8 +213,8 @@ class Deliveries:
         except CdcError:  # nothing is proven then; code that needs these parts reports the error
             pass
         with self._lock:
-            before = self._found.get(key)
-            self._found[key] = latest(before, found)
+            before = self._deliveries.get(key)
+            self._deliveries[key] = latest(before, found)
             self._due[key] = self._now() + wait
 
     def _connector(self, entry: TableEntry) -> CommittedOffsets | None:

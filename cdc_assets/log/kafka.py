@@ -95,10 +95,10 @@ class KafkaLog:
             UnreachableError: also if that is so of every topic.
         """
         partitions = self._admin.partitions(topics)
-        asked = self._admin.asked(partitions, [_EARLIEST, _LATEST])
-        begin, end = asked.offsets
+        answers = self._admin.answers(partitions, [_EARLIEST, _LATEST])
+        begin, end = answers.offsets
         problems = {
-            place[0]: of_partition(error, *place) for place, error in asked.leaderless.items()
+            place[0]: of_partition(error, *place) for place, error in answers.leaderless.items()
         }
         there = [topic for topic in partitions if topic not in problems]
         if problems and not there:

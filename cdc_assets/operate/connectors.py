@@ -92,7 +92,7 @@ class Connects:
         stale = [url for url in urls if url and self._fresh(url) is None]
         if stale:
             with ThreadPoolExecutor(_AT_ONCE) as pool:
-                for url, answer in zip(stale, pool.map(_asked, stale), strict=True):
+                for url, answer in zip(stale, pool.map(_answer_of, stale), strict=True):
                     self._answers[url] = (self._now(), answer)
 
     def view(self, entry: TableEntry) -> ConnectorView:
@@ -139,7 +139,7 @@ def connector_words(config: ReplicationConfig, entry: TableEntry) -> str:
     return Connects(config).view(entry).words
 
 
-def _asked(url: str) -> _Answer:
+def _answer_of(url: str) -> _Answer:
     rest = ConnectRest(url)
     try:
         return _Answer(rest, rest.connectors())

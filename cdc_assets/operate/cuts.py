@@ -35,7 +35,7 @@ from cdc_assets.log.common_cut import CutTable, EndAt, NoCut
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.intake.planning import TransactionTopics
 from cdc_assets.merge.intake.planning.configured import Configured
-from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.known_tables import replicated
 from cdc_assets.operate.pending_cuts import PendingCut, PendingCuts
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
@@ -254,14 +254,14 @@ class SourceCuts:
         if log.last is not None and now - log.last.added_at < self._config.interval:
             return
         number = 1 + max((each.number for each in self.kept()), default=0)
-        found = self._found(log, number, now)
+        found = self._next_cut(log, number, now)
         if isinstance(found, NoCut):
             log.why = found.reason
             return
         self._book.write(self._source, log.log, found)
         self._read(log)
 
-    def _found(self, log: LogCuts, number: int, now: datetime) -> PendingCut | NoCut:
+    def _next_cut(self, log: LogCuts, number: int, now: datetime) -> PendingCut | NoCut:
         members = self._members(log)
         if stopped := self._stopped_shard(members):
             return NoCut(stopped)

@@ -13,15 +13,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from typing import Final
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.config import ReplicationConfig, SourceConfig
+from cdc_assets.config import SourceConfig
 from cdc_assets.errors import CdcError, ConfigError, TerminalError, UnreachableError
 from cdc_assets.formats.format import Format
-from cdc_assets.formats.names import match_topics
-from cdc_assets.formats.registered import formats_of
+from cdc_assets.formats.names import match_topics, spellings
 from cdc_assets.log.hours import first_hour
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.left_behind import late_under_old_names
@@ -32,13 +30,12 @@ from cdc_assets.operate.judged_kinds import (
     OF_TABLES,
     JudgedKinds,
     is_listed,
-    is_shown,
     judged_kinds,
     may_be_table,
     others_of,
 )
+from cdc_assets.operate.known_tables import not_tables
 from cdc_assets.operate.services import Services
-from cdc_assets.operate.to_read import tables_to_read
 from cdc_assets.registry import UNTAKEN, OtherTopic, Registry, TableEntry, Taken
 
 LOOK_AGAIN_AFTER: Final = timedelta(minutes=10)
@@ -89,7 +86,7 @@ def discover(services: Services) -> Discovery:
     left = [topic for topic in topics if topic not in {*judged.problems, *judged.tables}]
     by_name, ambiguous = _matching(services, known, left, kinds)
     shared, silent, untaken = _in_shared_topics(services, known, topics)
-    to_read, unlisted = tables_to_read(services, known)
+    to_read, unlisted = _to_be_read(services, known)
     if untaken:
         known = services.registry.set_aside(untaken)
     found = _added(services, known, (*named.entries, *by_name, *shared, *to_read))
@@ -132,7 +129,7 @@ def add_seen(
     new = _entries(services, {entry.topic: seen - known.tables}, taken)
     found = _added(services, known, tuple(replace(each, is_shared=is_named) for each in new))
     refused = (*found.refused, *elsewhere(known, {entry.topic: seen}))
-    if refused and entry.topic not in _settled(services, known):
+    if refused and entry.topic not in _judged_lately(services, known):
         why = some_of((each.what for each in refused), _NAMED, "; ")
         holds = f"{UNTAKEN}, among {changes:,} of other tables in a batch: {why}"
         services.registry.set_aside([OtherTopic(entry.topic, holds, services.clock())])
@@ -153,7 +150,7 @@ def _in_shared_topics(
     found: list[TableEntry] = []
     problems: list[CdcError] = []
     untaken: list[OtherTopic] = []
-    settled = _settled(services, known) | {entry.topic for entry in known}
+    known_topics = _judged_lately(services, known) | {entry.topic for entry in known}
     for source, fmt in services.formats.items():
         mine = [each for each in topics if fmt.has_many_tables and fmt.topics.includes(each)]
         if not mine:
@@ -168,7 +165,7 @@ def _in_shared_topics(
         named = {topic: fmt.tables(records, source) for topic, records in edges.items()}
         problems += elsewhere(known, named)
         found += _entries(services, {t: tables - known.tables for t, tables in named.items()})
-        left = {t: edges[t] for t, tables in named.items() if not tables and t not in settled}
+        left = {t: edges[t] for t, tables in named.items() if not tables and t not in known_topics}
         untaken += untaken_topics(fmt, left, services.clock())
     return tuple(found), tuple(problems), tuple(untaken)
 
@@ -264,6 +261,89 @@ def _of_other_names(services: Services, known: Registry) -> set[str]:
     }
 
 
+def _to_be_read(
+    services: Services, known: Registry
+) -> tuple[tuple[TableEntry, ...], tuple[CdcError, ...]]:
+    """Returns an entry for each new table with `initial: read`, and what prevents finding some.
+
+    A connector without a snapshot makes a table's topic with the table's first change, which may
+    never come. So these tables are found in their database's catalog: those whose topics would be
+    the source's, by the connector's prefix and the configured patterns. Where Kafka Connect is
+    known, tables that the connector leaves out are left out. A table that is registered under
+    another topic, or by a former name, stays as it is.
+    """
+    registered = {*known.tables, *(each.at_source for each in known)}
+    found: list[TableEntry] = []
+    problems: list[CdcError] = []
+    for name, source in services.config.sources.items():
+        if not source.reads_some_first:
+            continue
+        try:
+            listed = _listed_to_be_read(services, name, source)
+            topics = [each.topic for each in listed]
+            alone = [each for each in listed if topics.count(each.topic) == 1]
+            problems += (_one_topic(each) for each in listed if each not in alone)
+            found += _captured(services, [e for e in alone if e.table not in registered])
+        except CdcError as problem:
+            problems.append(problem)
+    return tuple(found), tuple(problems)
+
+
+def _listed_to_be_read(services: Services, name: str, source: SourceConfig) -> list[TableEntry]:
+    """Returns an entry for each of the database's tables that is to be read.
+
+    Raises:
+        CdcError: if the database does not answer, or no topic is a table's.
+    """
+    from cdc_assets.databases.kinds import catalog_of
+
+    fmt = services.formats[name]
+    if fmt.has_many_tables:
+        what = f"initial: read needs a topic for each table, which {source.format} has not"
+        raise ConfigError(what, where=f"sources.{name}", remedy="write initial: log")
+    tables = catalog_of(source.database).listed() if source.database is not None else ()
+    named = (TableName(name, schema, table) for schema, table in tables)
+    found = (_to_be_made(services, each) for each in named if source.reads_first(each))
+    return [
+        each
+        for each in found
+        if fmt.topics.includes(each.topic)
+        and (
+            each.table.qualified in source.tables
+            or not fmt.topics.looks_like_side_topic(each.topic)
+        )
+    ]
+
+
+def _to_be_made(services: Services, table: TableName) -> TableEntry:
+    """Returns the entry of a table whose topic may be yet to be made, with the topic's name."""
+    source = services.config.source(table.source)
+    topic = spellings(f"{source.topics.prefix}.{table.qualified}")[-1]
+    taken = Taken.UNLESS_NAMED if services.formats[table.source].names_tables else Taken.ALL
+    return replace(_entry(source, table, topic, services.clock()), taken=taken)
+
+
+def _captured(services: Services, entries: Sequence[TableEntry]) -> Sequence[TableEntry]:
+    """Returns the entries of tables that the source's connector captures, as far as that is known.
+
+    Raises:
+        CdcError: if Kafka Connect does not answer, or does not have that connector.
+    """
+    from cdc_assets.log.connect import captures, connect_of, described_connector
+
+    if not entries or connect_of(services.config, entries[0].table.source) is None:
+        return entries
+    _, settings = described_connector(services.config, entries[0])
+    return [e for e in entries if captures(settings, e.table.schema, e.table.name)]
+
+
+def _one_topic(entry: TableEntry) -> ConfigError:
+    """Returns the error of a table whose topic Kafka cannot name unlike another table's."""
+    what = f"changes of {entry.table} and of another table come in one topic"
+    remedy = "write initial: log for both, or exclude the topic (topics.exclude)"
+    return ConfigError(what, where=f"topic={entry.topic}", remedy=remedy)
+
+
 def _looks_like_side_topic(formats: Mapping[str, Format], topic: str) -> bool:
     """Returns whether a source that may own the topic takes it for a side topic."""
     mine = [each for name, each in formats.items() if each.topics.table_of(topic, name)]
@@ -276,14 +356,14 @@ def _doubtful(
     """Returns by source the topics whose records must show whether they are tables, and which."""
     confirmed = {entry.topic for entry in known if entry.is_confirmed}
     confirmed -= {entry.topic for entry in guesses}
-    left = [topic for topic in topics if topic not in confirmed | _settled(services, known)]
+    left = [topic for topic in topics if topic not in confirmed | _judged_lately(services, known)]
     return {
         name: [topic for topic in left if may_be_table(fmt, name, topic)]
         for name, fmt in services.formats.items()
     }
 
 
-def _settled(services: Services, known: Registry) -> set[str]:
+def _judged_lately(services: Services, known: Registry) -> set[str]:
     """Returns the topics that were found to be no tables a short while ago."""
     recent = services.clock() - LOOK_AGAIN_AFTER
     return {each.topic for each in known.others if each.looked_at > recent}
@@ -303,82 +383,6 @@ def _with_rows(
 def _named_by(known: Registry, topics: set[str]) -> list[TableName]:
     """Returns the tables that were registered by these topics' names."""
     return [entry.table for entry in known if entry.topic in topics]
-
-
-def replicated(config: ReplicationConfig, registry: Registry) -> tuple[TableEntry, ...]:
-    """Returns the registry's tables whose source is (still) configured."""
-    return tuple(entry for entry in registry if entry.table.source in config.sources)
-
-
-def why_no_tables(services: Services) -> ConfigError:
-    """Returns why no table is known: nothing is configured, nothing matches, or nobody has looked.
-
-    Raises:
-        UnreachableError: if Kafka does not answer.
-    """
-    if not services.formats:
-        what = "no table is known: no source is configured"
-        return ConfigError(what, where="sources", remedy="add one; cdc-assets init writes them")
-    topics = services.log.topics()
-    names = [each.topics for each in services.formats.values()]
-    matching = [topic for topic in topics if any(each.includes(topic) for each in names)]
-    if matching:
-        what = f"no table is known yet: {len(matching):,} of Kafka's {len(topics):,} topics match"
-        return ConfigError(what, remedy="start Dagster with its sensors, or cdc-assets replicate")
-    what = f"no table is known: none of Kafka's {len(topics):,} topics matches"
-    where = ", ".join(f"sources.{name}.topics" for name in services.formats)
-    remedy = "see that the connector writes, and that topics.include matches whole topic names"
-    return ConfigError(what, where=where, remedy=remedy)
-
-
-def as_registered(services: Services, entries: Sequence[TableEntry]) -> tuple[TableEntry, ...]:
-    """Returns these tables' present entries; one that the registry lacks by now stays as it is.
-
-    Definitions are loaded once; a table is renamed, or marked as dropped, afterwards.
-
-    Raises:
-        UnreachableError: if the registry does not answer.
-    """
-    known = {each.table: each for each in services.registry.load()}
-    return tuple(known.get(each.table, each) for each in entries)
-
-
-def not_tables(config: ReplicationConfig, registry: Registry) -> tuple[OtherTopic, ...]:
-    """Returns the topics that the configuration still matches, and that are no tables."""
-    formats = formats_of(config)
-    return tuple(
-        each for each in registry.others
-        if any(is_shown(fmt, name, each) for name, fmt in formats.items())
-    )  # fmt: skip
-
-
-def find_table(config: ReplicationConfig, registry: Registry, text: str) -> TableEntry:
-    """Finds a table by ``source.schema.table``, ``schema.table`` or ``table``.
-
-    Raises:
-        ConfigError: if no table has that name, or several do.
-    """
-    entries = replicated(config, registry)
-    found = [entry for entry in entries if text in _spellings(entry.table)]
-    if len(found) == 1:
-        return found[0]
-    what = f"{text!r} names {'more than one table' if found else 'no replicated table'}"
-    raise ConfigError(what, remedy=_which_table(text, found or entries))
-
-
-def _which_table(text: str, entries: Sequence[TableEntry]) -> str:
-    """Returns the remedy for a name that is none: the tables that are meant, likeliest first."""
-    if not entries:
-        return "none is known yet: start cdc-assets replicate first"
-    by_spelling = {each: entry for entry in entries for each in _spellings(entry.table)}
-    close = get_close_matches(text, by_spelling, n=_NAMED)
-    likely = dict.fromkeys(str(by_spelling[each].table) for each in close)
-    names = dict.fromkeys([*likely, *(str(entry.table) for entry in entries)])
-    return f"one of: {some_of(names, _NAMED)}"
-
-
-def _spellings(table: TableName) -> tuple[str, ...]:
-    return (str(table), table.qualified, table.name)
 
 
 def _added(services: Services, known: Registry, new: tuple[TableEntry, ...]) -> Discovery:

@@ -59,12 +59,12 @@ class MonitoredState:
 
     Attributes:
         numbers: the numbers of all tables and sources.
-        asked: the answers of the parts that these do not need.
+        answers: the answers of the parts that these do not need.
         checks: the last outcomes of checks.
     """
 
     numbers: Numbers
-    asked: PartAnswers = field(default_factory=PartAnswers)
+    answers: PartAnswers = field(default_factory=PartAnswers)
     checks: tuple[CheckOutcome, ...] = ()
 
     def findings(self, config: AlertsConfig) -> list[AlertFinding]:
@@ -122,14 +122,14 @@ class MonitoredState:
     def _judges_part(self, source: str, member: str) -> bool:
         """A part that is asked by none of these is judged by whatever needs it."""
         key = ("" if source == ALL else source, member)
-        return key in self.asked.parts or member not in _ASKED_APART
+        return key in self.answers.parts or member not in _ASKED_APART
 
     @cached_property
     def _of_parts(self) -> list[AlertFinding]:
         views = {each.table.source: each.connector for each in self._tables.values()}
         return [
             *(of_problem(each) for each in self.numbers.status.problems),
-            *(of_problem(each.problem, each.source, each.part) for each in self.asked.away),
+            *(of_problem(each.problem, each.source, each.part) for each in self.answers.away),
             *(of_problem(v.away, source, CONNECT) for source, v in views.items() if v.away),
         ]
 

@@ -108,11 +108,11 @@ def init(  # noqa: PLR0913 (one for each option)
         raise ConfigError(what, remedy="give --force to replace it, or --output FILE")
     brokers = kafka or (click.prompt("Kafka brokers", default=_KAFKA) if is_asking else _KAFKA)
     said, dsns = dict(map(_pair, settings)), _dsns(databases)
-    found = _found(brokers, said, wanted)
+    found = _cluster_topics(brokers, said, wanted)
     if is_asking:
         for each in found.sources:
             click.echo(f"{each.name}: {each.format}, {len(each.tables)} tables", err=True)
-    sources = _asked(found, wanted, dsns, is_asking=is_asking)
+    sources = _completed_sources(found, wanted, dsns, is_asking=is_asking)
     begun = placed(placing, is_asking=is_asking)
     properties = tuple((key, spoken(value)) for key, value in said.items())
     starter = replace(begun, kafka=brokers, properties=properties, name=name, sources=sources)
@@ -136,7 +136,7 @@ def _write(output: Path, text: str) -> None:
         raise ConfigError(what, remedy="give --output FILE") from None
 
 
-def _found(brokers: str, said: dict[str, str], wanted: Sequence[str]) -> ClusterTopics:
+def _cluster_topics(brokers: str, said: dict[str, str], wanted: Sequence[str]) -> ClusterTopics:
     from pydantic import ValidationError
 
     from cdc_assets.operate.services import Services
@@ -172,15 +172,13 @@ def _dsns(databases: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _asked(
+def _completed_sources(
     found: ClusterTopics, wanted: Sequence[str], dsns: dict[str, str], *, is_asking: bool
 ) -> tuple[StarterSource, ...]:
     """Returns all sources, completed from their databases."""
-    from cdc_assets.operate.init import asked, without_topics
-
     known = (_with_database(each, dsns, is_asking=is_asking) for each in found.sources)
     sources = (*known, *without_topics(found, wanted, dsns))
-    return tuple(asked(each) for each in sources)
+    return tuple(completed(each) for each in sources)
 
 
 def _with_database(
@@ -249,7 +247,7 @@ USUAL_FORMAT: Final = "debezium-json"
 """The format of a source that has no topic yet."""
 
 
-def asked(source: StarterSource) -> StarterSource:
+def completed(source: StarterSource) -> StarterSource:
     """Completes a source from its database: tables without a topic, without a key, and gone.
 
     If the database cannot be asked, only `StarterSource.unasked` is set, with the reason.

@@ -43,7 +43,7 @@ class Plaintext:
 
 def plaintext_logins(config: ReplicationConfig) -> tuple[Plaintext, ...]:
     """Returns these logins: those of all sources first."""
-    return tuple(_found(config))
+    return tuple(_logins(config))
 
 
 def is_of_this_machine(host: str) -> bool:
@@ -55,7 +55,7 @@ def is_of_this_machine(host: str) -> bool:
         return bare in {"", "localhost"} or bare.startswith(("/", "@"))
 
 
-def _found(config: ReplicationConfig) -> Iterator[Plaintext]:
+def _logins(config: ReplicationConfig) -> Iterator[Plaintext]:
     yield from _of_kafka(config)
     yield from _of_spark(config)
     with suppress(CdcError):

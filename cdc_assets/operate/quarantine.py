@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cdc_assets.operate.discovery import find_table, replicated
+from cdc_assets.operate.known_tables import find_table, replicated
 from cdc_assets.registry import Registry, TableEntry
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Prints `cdc-assets status` and `quarantine` for people."""
+"""Prints `cdc-assets status`, `quarantine` and `assess` for people."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from cdc_assets.naming import some_of
+from cdc_assets.operate.assess.finding import Assessment, Subject, Verdict
 from cdc_assets.operate.quarantine import Listing
 from cdc_assets.operate.seen_states import Condition
 from cdc_assets.operate.states import held_words, seconds_text, stopped_words
 from cdc_assets.operate.status import Status, TableStatus, finite, quarantine_words
+from cdc_assets.reference import finding_page
 from cdc_assets.schema.silent import SilentChange, doubt_remedy, doubt_words
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ _STYLES: Final = {
     Condition.UNKNOWN: "magenta",
     Condition.DROPPED: "dim",
 }
+_VERDICTS: Final = {Verdict.YES: "green", Verdict.PARTIAL: "yellow", Verdict.NO: "bold red"}
 
 _NAMED: Final = 5
 
@@ -44,6 +47,8 @@ _LEFT_OUT_FIRST: Final = ("lake table", "offsets", "p95", "complete", "since", "
 """Columns that a narrow terminal does without, in this order."""
 _ANY_WIDTH: Final = 10_000
 """Of a file or a pipe, where a line is as long as it has to be, and no name is cut."""
+_WIDTH_OF_FINDINGS: Final = 200
+"""Of a file or a pipe, where findings are several sentences each."""
 _RECORD_COLUMNS: Final = (
     "source", "table", "topic", "partition", "offset", "time", "reason", "run", "quarantined at",
 )  # fmt: skip
@@ -125,9 +130,42 @@ def reasons(status: Status) -> dict[tuple[Condition, str], list[str]]:
     return found
 
 
-def _console() -> Console:
-    """Returns a console as wide as the terminal; without one, wide enough for a line per table."""
-    return Console() if sys.stdout.isatty() else Console(width=_ANY_WIDTH)
+def render_assessment(found: Assessment) -> None:
+    """Prints a line per source, table and column, with the findings; then their pages."""
+    out = _console(_WIDTH_OF_FINDINGS)
+    if not found.sources:
+        out.print("No source is configured.")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("where", "exact", "problem", "impact", "what to do"):
+        table.add_column(name, overflow="fold", no_wrap=name == "exact")
+    for at, verdict in found.lines():
+        mine = [each for each in found.findings if each.at == at]
+        if not mine:
+            table.add_row(_where(at), _verdict(verdict))
+        for number, each in enumerate(mine):
+            where = _where(at) if not number else Text()
+            cells = (each.problem, f"{each.impact} ({each.name})", each.remedy)
+            table.add_row(where, _verdict(each.verdict), *map(Text, cells))
+    out.print(table)
+    for name in dict.fromkeys(each.name for each in found.findings):
+        out.print(Text(f"{name}: {finding_page(name)}"), soft_wrap=True)
+    for note in found.notes:
+        out.print(Text(f"not judged: {note}", style="dim"))
+
+
+def _where(at: Subject) -> Text:
+    indent = {"source": "", "table": "  ", "column": "    "}[at.scope]
+    return Text(f"{indent}{at.column or at}", style="bold" if at.scope == "source" else "")
+
+
+def _verdict(verdict: Verdict) -> Text:
+    return Text(verdict.value, style=_VERDICTS[verdict])
+
+
+def _console(width: int = _ANY_WIDTH) -> Console:
+    """Returns a console as wide as the terminal; without one, of this width."""
+    return Console() if sys.stdout.isatty() else Console(width=width)
 
 
 def _too_wide(status: Status, out: Console) -> tuple[str, ...]:

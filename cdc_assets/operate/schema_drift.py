@@ -18,7 +18,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.databases.catalog import ColumnFacts, numbered, with_existing, with_number
 from cdc_assets.errors import CdcError
 from cdc_assets.formats.layout import Layout
-from cdc_assets.operate.discovery import find_table
+from cdc_assets.operate.known_tables import find_table
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.evolution import plan_evolution

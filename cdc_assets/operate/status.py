@@ -18,7 +18,7 @@ from cdc_assets.changes.slo import SloReport, SloTarget
 from cdc_assets.errors import CdcError, TransientError
 from cdc_assets.operate.completeness import Completeness, completeness, deliveries_of
 from cdc_assets.operate.connectors import ConnectorView
-from cdc_assets.operate.discovery import not_tables, replicated, why_no_tables
+from cdc_assets.operate.known_tables import not_tables, replicated, why_no_tables
 from cdc_assets.operate.retained import RetentionState, retained
 from cdc_assets.operate.seen_states import Condition, SeenState
 from cdc_assets.operate.services import Services

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import Field
 
 from cdc_assets.errors import ConflictError, TerminalError
-from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.known_tables import replicated
 from cdc_assets.operate.services import Services
 from cdc_assets.operations.maintain import by_target, step_dict, upkeep_in, words
 from cdc_assets.operations.operation import (

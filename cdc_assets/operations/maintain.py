@@ -12,7 +12,7 @@ from pydantic import Field
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import ConfigError
-from cdc_assets.operate.discovery import find_table, replicated
+from cdc_assets.operate.known_tables import find_table, replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.operations.operation import Markdown, Operation, Progress, Report, Tables
 from cdc_assets.operations.options import Cli, Options, Planned

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 from cdc_assets.errors import ConfigError
-from cdc_assets.operate.discovery import find_table, replicated
+from cdc_assets.operate.known_tables import find_table, replicated
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import Registry, TableEntry
 

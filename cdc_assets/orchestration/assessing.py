@@ -1,9 +1,14 @@
-"""Runs the check `assessed` of each table, for the sensor (without runs), by hand, by command."""
+"""Assesses tables: as their check `assessed`, in the job `assess_tables`, and for the command.
+
+The sensor and the check look at databases, Kafka and connectors; the job and the command at
+everything, as with Spark, rows, and a trial of writing.
+"""
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final
 
 import dagster as dg
 
@@ -11,16 +16,21 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError
 from cdc_assets.operate.assess.finding import Assessment, Finding, Verdict, worst
 from cdc_assets.operate.assess.look import Depth, assess
-from cdc_assets.operate.discovery import discover, find_table, replicated
+from cdc_assets.operate.discovery import discover
+from cdc_assets.operate.known_tables import find_table, replicated
 from cdc_assets.operate.services import Services
 from cdc_assets.operations.options import AssessOptions
 from cdc_assets.orchestration import checks
 from cdc_assets.orchestration.keys import CHECK_ASSESSED, named, steps_apart, table_key
+from cdc_assets.orchestration.manual_jobs import config_of, manual_job
 from cdc_assets.orchestration.resources import spark_resource
+from cdc_assets.reference import explained, finding_page
 from cdc_assets.registry import Registry, TableEntry
 
-LISTED = 50
-"""The greatest number of findings written with a check."""
+ASSESS: Final = "assess"
+"""`cdc/mode` of the job's runs: a person started them, so housekeeping keeps them."""
+_LISTED: Final = 50
+"""The greatest number of findings written with a check or a run."""
 
 
 def assessed_checks(
@@ -63,7 +73,7 @@ def verdicts(
         mine = (*found.of_source(table.source), *found.of_table(table))
         verdict = worst(mine)
         left_out = "; ".join(each.text for each in found.notes_on(table))
-        said = "; ".join(str(each) for each in mine[:LISTED]) or "nothing is in the way"
+        said = "; ".join(str(each) for each in mine[:_LISTED]) or "nothing is in the way"
         yield checks.CheckVerdict(
             asset=table_key(config, entry),
             check=CHECK_ASSESSED,
@@ -71,7 +81,12 @@ def verdicts(
             severity=checks.ERROR if verdict is Verdict.NO else checks.WARN,
             description=f"{said} (not judged: {left_out})" if left_out else said,
             reason=" ".join(f"{each.verdict} {each.at} {each.name}" for each in mine),
-            metadata=_metadata(verdict, mine, left_out),
+            metadata={
+                "verdict": verdict.value,
+                "findings": len(mine),
+                "found": _listed(map(_item, mine)),
+                "not judged": left_out or "nothing",
+            },
         )
 
 
@@ -80,21 +95,64 @@ def look_now(services: Services, entries: Sequence[TableEntry]) -> Assessment:
     return assess(services, sorted({each.table.source for each in entries}), entries, Depth())
 
 
-def _metadata(verdict: Verdict, found: Sequence[Finding], left_out: str) -> dict[str, Any]:
-    listed = dg.MetadataValue.md("\n".join(map(words_of, found[:LISTED])) or "nothing")
-    return {
-        "verdict": verdict.value,
-        "findings": len(found),
-        "found": listed,
-        "not judged": left_out or "nothing",
-    }
-
-
-def words_of(each: Finding) -> str:
-    """Returns a finding as an item of a list in Markdown."""
+def _item(each: Finding) -> str:
     where = f" `{each.at.column}`" if each.at.column else ""
     said = f"{each.problem}: {each.impact}. {each.remedy}"
     return f"- **{each.verdict}**{where} {said} (`{each.name}`)"
+
+
+def _listed(items: Iterable[str]) -> dg.MarkdownMetadataValue:
+    return dg.MetadataValue.md("\n".join(islice(items, _LISTED)) or "nothing")
+
+
+def assess_job(config: ReplicationConfig, _: Registry) -> dg.JobDefinition:
+    """Returns the job that assesses as `cdc-assets assess` does."""
+    replication, in_job = config, config_of(AssessOptions)
+
+    def assess_all_parts(context: dg.OpExecutionContext, config: in_job) -> None:  # pyright: ignore[reportInvalidTypeForm]
+        options = AssessOptions.model_validate(config.model_dump())
+
+        def say(part: str) -> None:
+            context.log.info(f"looking at {part}")
+
+        try:
+            entries, found = run_assess(replication, options, say)
+        except CdcError as error:
+            raise dg.Failure(explained(error), allow_retries=False) from None
+        for verdict in verdicts(replication, entries, found):
+            context.instance.report_runless_asset_event(verdict.evaluation())
+        _report(context, found)
+
+    about = (
+        "Says of sources, tables and columns whether they can be replicated exactly, as "
+        "`cdc-assets assess` does: with Spark, rows, and a trial of writing. The check "
+        "`assessed` of each table says what was found. Fails if the answer is NO."
+    )
+    return manual_job(config, "assess_tables", assess_all_parts, mode=ASSESS, about=about)
+
+
+def _report(context: dg.OpExecutionContext, found: Assessment) -> None:
+    """Writes everything into the run's log, and a summary into its metadata.
+
+    Raises:
+        Failure: if a source or table cannot be replicated exactly.
+    """
+    for each in found.findings:
+        write = context.log.error if each.verdict is Verdict.NO else context.log.warning
+        write(f"{each} ({finding_page(each.name)})")
+    for note in found.notes:
+        context.log.info(f"not judged: {note}")
+    metadata = {
+        "verdict": worst(found.findings).value,
+        "findings": len(found.findings),
+        "places": _listed(f"- **{verdict}** {at}" for at, verdict in found.lines()),
+        "found": _listed(map(_item, found.findings)),
+        "not judged": "; ".join(map(str, found.notes)) or "nothing",
+    }
+    if found.failing:
+        what = f"NO: {', '.join(map(str, found.failing[:_LISTED]))}"
+        raise dg.Failure(what, metadata=metadata, allow_retries=False)
+    context.add_output_metadata(metadata)
 
 
 def run_assess(

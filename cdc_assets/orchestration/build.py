@@ -9,7 +9,7 @@ import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError
-from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.known_tables import replicated
 from cdc_assets.operations.adopt.operation import ADOPT
 from cdc_assets.operations.command import AnyOperation
 from cdc_assets.operations.compact import COMPACT
@@ -20,10 +20,9 @@ from cdc_assets.operations.resnapshot.operation import RESNAPSHOT
 from cdc_assets.operations.rewind.operation import HISTORY, REWIND
 from cdc_assets.operations.steering import PAUSE, RESUME
 from cdc_assets.operations.verify import VERIFY
-from cdc_assets.orchestration.assess_jobs import assess_job
-from cdc_assets.orchestration.assessing import assessed_checks
+from cdc_assets.orchestration.assessing import assess_job, assessed_checks
 from cdc_assets.orchestration.assets import default_spec, external_specs, table_asset
-from cdc_assets.orchestration.jobs import housekeeping_schedule
+from cdc_assets.orchestration.housekeeping import housekeeping_schedule
 from cdc_assets.orchestration.keys import named, spark_key, table_key
 from cdc_assets.orchestration.maintaining import maintenance_asset
 from cdc_assets.orchestration.matching import matches_checks

@@ -16,7 +16,7 @@ import yaml
 from cdc_assets.config import load_config
 from cdc_assets.config.strict import did_you_mean
 from cdc_assets.errors import ConfigError, TerminalError
-from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.known_tables import replicated
 from cdc_assets.orchestration.keys import default_key
 from cdc_assets.registry import RegistryFile, TableEntry
 

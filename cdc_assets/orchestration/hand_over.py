@@ -132,7 +132,7 @@ class TopicEnds:
         self._clock = clock
         self._partitions: dict[str, Sequence[int]] = {}
         self._known_at = 0.0
-        self._asked: frozenset[str] = frozenset()
+        self._topics: frozenset[str] = frozenset()
 
     def __call__(self, topics: Iterable[str]) -> dict[str, OffsetVector]:
         """Returns the read-committed end of each topic that exists.
@@ -141,7 +141,7 @@ class TopicEnds:
             UnreachableError: if Kafka does not answer.
         """
         wanted, now = frozenset(topics), self._clock()
-        if not wanted <= self._asked or now - self._known_at > PARTITIONS_SECONDS:
+        if not wanted <= self._topics or now - self._known_at > PARTITIONS_SECONDS:
             self._partitions = dict(self._log.partitions(wanted))
-            self._asked, self._known_at = wanted, now
+            self._topics, self._known_at = wanted, now
         return self._log.ends({t: p for t, p in self._partitions.items() if t in wanted})

@@ -28,8 +28,8 @@ from cdc_assets.orchestration.keys import (
     spark_key,
     table_key,
 )
-from cdc_assets.orchestration.manual_jobs import require_offered
-from cdc_assets.orchestration.operation_jobs import config_of, metadata_values, sayer
+from cdc_assets.orchestration.manual_jobs import config_of, require_offered
+from cdc_assets.orchestration.operation_jobs import metadata_values, sayer
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.scheduler import RunIsOverError
 from cdc_assets.orchestration.side_by_side import materialize

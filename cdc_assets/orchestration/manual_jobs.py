@@ -8,11 +8,13 @@ Upkeep, which sensors and schedules start, refuses the runs of people if it is n
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import dagster as dg
+from pydantic import Field, create_model
 
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.operations.options import Options
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.keys import TAG_PROCESS, mode_tags, named
 
@@ -78,3 +80,12 @@ def manual_job(
         work()
 
     return job
+
+
+def config_of(options: type[Options]) -> type[dg.Config]:
+    """Returns the configuration of an op with the options' fields, defaults and descriptions."""
+    fields: dict[str, Any] = {}
+    for name, each in options.model_fields.items():
+        default = ... if each.is_required() else each.get_default()
+        fields[name] = each.annotation, Field(default=default, description=each.description)
+    return create_model(f"{options.__name__}InJob", __base__=dg.Config, **fields)

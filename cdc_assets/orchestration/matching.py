@@ -18,7 +18,7 @@ import dagster as dg
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import message_of
 from cdc_assets.operate.comparable import NOT_COMPARED, is_comparable, rests
-from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.known_tables import replicated
 from cdc_assets.operate.services import Services
 from cdc_assets.operations.session import Host, TableSession
 from cdc_assets.orchestration import liveness

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-from pydantic import Field, ValidationError, create_model
-from pydantic.fields import FieldInfo
+from pydantic import ValidationError
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import ConfigError
@@ -28,7 +27,7 @@ from cdc_assets.operations.running import Runner, Say
 from cdc_assets.operations.session import Host, SourceCheck
 from cdc_assets.orchestration.checks import ERROR
 from cdc_assets.orchestration.keys import table_key
-from cdc_assets.orchestration.manual_jobs import manual_job
+from cdc_assets.orchestration.manual_jobs import config_of, manual_job
 from cdc_assets.orchestration.matching import compared, verdict_of
 from cdc_assets.orchestration.other_runs import OtherRuns
 from cdc_assets.orchestration.resources import ReplicationSpark, spark_resource
@@ -56,20 +55,6 @@ def operation_job(
         return manual_job(replication, job.name, body, mode=job.mode, about=job.about)
 
     return make
-
-
-def config_of(options: type[Options]) -> type[dg.Config]:
-    """Returns the configuration of an op with the options' fields, defaults and descriptions."""
-    fields: dict[str, Any] = {
-        name: (each.annotation, _plain(each)) for name, each in options.model_fields.items()
-    }
-    return create_model(f"{options.__name__}InJob", __base__=dg.Config, **fields)
-
-
-def _plain(field: FieldInfo) -> Any:
-    if field.is_required():
-        return Field(description=field.description)
-    return Field(default=field.get_default(), description=field.description)
 
 
 def _run_in_job(

@@ -27,7 +27,7 @@ from dagster._core.storage.event_log.schema import (
 )
 
 from cdc_assets.orchestration.event_log import prune_events
-from cdc_assets.orchestration.jobs import Retention, checks_of
+from cdc_assets.orchestration.housekeeping import Retention, checks_of
 from cdc_assets.orchestration.keys import table_key
 from cdc_assets_tests.operate.statuses import renamed, table_status
 from cdc_assets_tests.orchestration.event_logs import an_hour

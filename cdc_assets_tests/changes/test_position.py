@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.changes.position import LAST, Scheme, decode, encode, scheme_of
-from cdc_assets.changes.position.origin import binlog_file, sqlserver_lsn, trail_place, yugabyte_op
+from cdc_assets.changes.position.scheme import binlog_file, sqlserver_lsn, trail_place, yugabyte_op
 from cdc_assets_tests.model.positions import (
     mariadb_position,
     mongodb_position,

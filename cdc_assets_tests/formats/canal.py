@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cdc_assets.formats.canal.packet import Entry, Messages, Packet, RowChange
+from cdc_assets.formats.canal.protobuf import Entry, Messages, Packet, RowChange
 from cdc_assets_tests.pipeline import Message
 
 TYPES = {"id": "int", "name": "varchar(20)", "price": "decimal(10,2)"}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.formats.canal import packet
+from cdc_assets.formats.canal.protobuf import messages_of
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.registered import format_of
 from cdc_assets.log.kinds import TopicKind
@@ -43,7 +43,7 @@ def record(value: bytes | None) -> Any:
 
 
 def test_a_packet_holds_the_messages_that_json_has() -> None:
-    found = packet.messages_of(canal.as_packet(SAID).value or b"")
+    found = messages_of(canal.as_packet(SAID).value or b"")
     assert found is not None
     assert [dict(each) for each in found] == [
         {name: said[name] for name in (*SHARED, *(OF_ROWS if said["data"] else ()))}

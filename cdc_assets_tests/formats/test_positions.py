@@ -17,7 +17,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from cdc_assets.changes.numbering import epoch_at
 from cdc_assets.changes.position import Scheme, encode, floor_at
-from cdc_assets.changes.position.origin import binlog_file, sqlserver_lsn, trail_place, yugabyte_op
+from cdc_assets.changes.position.scheme import binlog_file, sqlserver_lsn, trail_place, yugabyte_op
 from cdc_assets.decode import SETTINGS
 from cdc_assets.formats.order import NUMBERS, OrderState, Placed, order_of
 from cdc_assets.formats.order.binlog import records_of

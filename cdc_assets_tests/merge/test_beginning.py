@@ -17,7 +17,7 @@ from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.carried import Carried, SideMark
 from cdc_assets.lake.shadow_progress import ShadowProgress
 from cdc_assets.log.values import TopicIdentity, Watermarks
-from cdc_assets.merge.intake.planning.checks import require_read
+from cdc_assets.merge.intake.planning.starts import require_read
 from cdc_assets.operations.rebuild.beginning import beginning_of
 from cdc_assets.registry import TableEntry
 

@@ -19,8 +19,7 @@ from cdc_assets.merge.replicate import utc_now
 from cdc_assets.operate.contiguity import gaps, outside
 from cdc_assets.operate.discovery import discover
 from cdc_assets.operate.services import Services
-from cdc_assets.orchestration.replay_command import run_replay
-from cdc_assets.orchestration.replicate_command import Selection, run_replicate
+from cdc_assets.orchestration.merge_commands import Selection, run_replay, run_replicate
 from cdc_assets.registry import RegistryFile, TableEntry
 from cdc_assets_tests.faults import Anywhere, Death, How
 from cdc_assets_tests.merge.one_table import Make

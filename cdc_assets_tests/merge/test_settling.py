@@ -13,7 +13,7 @@ from cdc_assets.changes.offsets import OffsetRange, OffsetVector, limited
 from cdc_assets.changes.position import Scheme, encode
 from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.apply.keyed import choose
-from cdc_assets.merge.guards.key_partitions import settled
+from cdc_assets.merge.guards.key_partitions import carried_on
 from cdc_assets.merge.guards.key_schemas import with_keys_of
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets_tests.merge.test_plan import ID, plan_of
@@ -61,7 +61,7 @@ class Lake:
         for key, (lsn, _) in newest.items():
             is_newer = lsn > self.rows.get(key, 0)
             self.rows[key] = lsn if way is not Apply.GUARDED or is_newer else self.rows[key]
-        self.carried = settled(replace(self.carried, applied=highest), plan, schemas)
+        self.carried = carried_on(replace(self.carried, applied=highest), plan, schemas)
         self.offsets, self.has_begun = plan.end, True
         self.ways.append(way)
 

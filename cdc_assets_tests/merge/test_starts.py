@@ -13,7 +13,7 @@ from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.errors import LostRangeError, TerminalError
 from cdc_assets.log.values import TopicIdentity, Watermarks
-from cdc_assets.merge.intake.planning.planner import Starts
+from cdc_assets.merge.intake.planning.starts import Starts
 from cdc_assets.merge.intake.planning.topics import TopicNow
 from cdc_assets.registry import Beginning, Dropped, TableEntry
 
@@ -51,10 +51,9 @@ def start(
         return OffsetVector.of(found)
 
     log = SimpleNamespace(offsets_at=lambda _, times: {("t", each): first(each) for each in times})
-    checks = SimpleNamespace(log=log, require_none_late=lambda _: None)
     source = SimpleNamespace(lost_start=lost_start)
     configured = SimpleNamespace(source=lambda _: source, rebuild_command=lambda _: "")
-    starts = Starts(cast("Any", configured), cast("Any", checks))
+    starts = Starts(cast("Any", configured), cast("Any", log))
     now = TopicNow(TopicIdentity("cluster", "topic"), Watermarks(begin, end))
     return starts.of(replace(entry, dropped=dropped), None, now)
 

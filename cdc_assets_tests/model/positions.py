@@ -6,7 +6,7 @@ The rules stand with the orders; here each is a function of plain numbers.
 from __future__ import annotations
 
 from cdc_assets.changes.position import LAST, Scheme, epoch_bits
-from cdc_assets.changes.position.origin import SqlServerLsn, TrailPlace, YugabyteOp
+from cdc_assets.changes.position.scheme import SqlServerLsn, TrailPlace, YugabyteOp
 
 
 def in_epoch(scheme: Scheme, epoch: int, number: int) -> int:

@@ -28,7 +28,7 @@ WITHOUT_SECRET: Final = "without its secret in this process"
 JARS: Final = f"; {REMEDY}"
 SECTIONS: Final = {
     "Configuration and access": (
-        "look.CONFIGURED", "look.LOGINS", "look.ASKED", "look.UNSEARCHED",
+        "look.CONFIGURED", "look.LOGINS", "look.ACCESS", "look.UNSEARCHED",
     ),
     "Parts that do not answer": ("parts.AWAY",),
     "Databases": ("database.POSTGRES", "database.BINLOG", "database.USERS", "database.CLOCKS"),

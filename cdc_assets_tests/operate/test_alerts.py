@@ -263,11 +263,11 @@ def test_a_refused_login_is_told_at_once_and_silence_after_it_is_no_recovery(
 def test_a_part_that_was_not_asked_this_time_is_not_judged(well: TableStatus) -> None:
     part = ("shop", "source database")
     away = PartAnswers(frozenset({part}), (UnreachablePart(*part, KAFKA),))
-    look = replace(numbers(well), asked=away)
+    look = replace(numbers(well), answers=away)
     assert [(each.kind, each.source, each.member) for each in look.findings(CONFIG)] == [
         (AlertKind.PART_AWAY, *part)
     ]
-    assert replace(numbers(well), asked=PartAnswers(frozenset({part}))).judges(
+    assert replace(numbers(well), answers=PartAnswers(frozenset({part}))).judges(
         AlertKind.PART_AWAY, *part
     )
     assert not numbers(well).judges(AlertKind.PART_AWAY, *part)

@@ -228,7 +228,7 @@ CATALOGS: Final = (
 FACTS: Final[dict[str, Sequence[Any]]] = {
     "look.CONFIGURED": [Tables(["public.order"], ["public.orders"])],
     "look.LOGINS": [[Plaintext("Kafka", "not encrypted", "encrypt it")]],
-    "look.ASKED": [
+    "look.ACCESS": [
         SourceAccess(is_debezium=True, connect=None, has_connector=False, has_database=False),
         SourceAccess(is_debezium=False, connect=None, has_connector=False, has_database=True),
         SourceAccess(is_debezium=True, connect="http://c", has_connector=False, has_database=True),

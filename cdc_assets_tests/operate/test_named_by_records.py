@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.changes.names import LakeName, TableName
-from cdc_assets.operate.discovery import Discovery, add_seen, discover, not_tables
+from cdc_assets.operate.discovery import Discovery, add_seen, discover
+from cdc_assets.operate.known_tables import not_tables
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry, Taken, from_document, to_document
 from cdc_assets_tests.configuration import platform, source, write

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from cdc_assets.operate.discovery import why_no_tables
+from cdc_assets.operate.known_tables import why_no_tables
 from cdc_assets.operate.services import Services
 from cdc_assets_tests.configuration import platform, source, write
 

@@ -22,7 +22,8 @@ from cdc_assets.operations.command import command_of
 from cdc_assets.operations.operation import Job, Operation, Progress, Report
 from cdc_assets.operations.options import AnyTables, Cli, OneTable, Options, Planned, parameters
 from cdc_assets.operations.session import Host, TableSession
-from cdc_assets.orchestration.operation_jobs import config_of, operation_job
+from cdc_assets.orchestration.manual_jobs import config_of
+from cdc_assets.orchestration.operation_jobs import operation_job
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.world import registry_of, write_config
 

@@ -19,7 +19,7 @@ from dagster._core.storage.event_log.schema import (
 
 from cdc_assets.log.hours import hour_of
 from cdc_assets.orchestration.event_log import prune_events, remove_files_of_deleted_runs
-from cdc_assets.orchestration.jobs import Retention, checks_of, housekeeping_job, prune
+from cdc_assets.orchestration.housekeeping import Retention, checks_of, housekeeping_job, prune
 from cdc_assets.orchestration.keys import CHECK_MATCHES, TAG_MODE, table_key
 from cdc_assets_tests.operate.statuses import table_status
 from cdc_assets_tests.orchestration.event_logs import an_hour, evaluated, made, verdicts_of

@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from cdc_assets.orchestration import liveness
-from cdc_assets.orchestration.jobs import Retention, prune
+from cdc_assets.orchestration.housekeeping import Retention, prune
 from cdc_assets.orchestration.keys import TAG_MODE, TAG_PROCESS, TAG_REPLICATION
 
 pytestmark = pytest.mark.slow
@@ -67,7 +67,7 @@ def test_failed_runs_are_kept_longer(instance: dg.DagsterInstance) -> None:
 def test_each_replication_deletes_its_own_runs_alone(
     instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cdc_assets.orchestration.jobs.PAGE", 2)
+    monkeypatch.setattr("cdc_assets.orchestration.housekeeping.PAGE", 2)
     unnamed, named = list[str](), list[str]()
     for _ in range(3):
         unnamed.append(run_once(instance, mode="tail"))

@@ -27,7 +27,7 @@ from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration import build_definitions
 from cdc_assets.orchestration.hand_over import must_hand_over
-from cdc_assets.orchestration.jobs import Retention, prune
+from cdc_assets.orchestration.housekeeping import Retention, prune
 from cdc_assets.orchestration.keys import (
     CHECK_MATCHES,
     TAG_HAND_OVER,

@@ -12,7 +12,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.platform import Operation
 from cdc_assets.errors import ConfigError
 from cdc_assets.orchestration.build import build_definitions, mounted_definitions
-from cdc_assets.orchestration.jobs import housekeeping_job
+from cdc_assets.orchestration.housekeeping import housekeeping_job
 from cdc_assets.orchestration.keys import TAG_PROCESS, spark_key
 from cdc_assets.orchestration.maintaining import maintenance_asset
 from cdc_assets.orchestration.manual_jobs import require_offered

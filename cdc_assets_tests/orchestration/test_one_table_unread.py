@@ -30,7 +30,7 @@ from cdc_assets.orchestration.keys import (
     maintenance_key,
     table_key,
 )
-from cdc_assets.orchestration.replicate_command import Selection
+from cdc_assets.orchestration.merge_commands import Selection
 from cdc_assets.orchestration.sensors import maintain_sensor, replicate_sensor, slo_sensor
 from cdc_assets.registry import Dropped, RegistryFile, TableEntry
 from cdc_assets_tests.broker import Broker

@@ -23,7 +23,7 @@ from dagster_graphql.schema import create_schema
 
 from cdc_assets.log.hours import HOUR, HourWindow, first_hour, hour_of
 from cdc_assets.operate.services import utc_now
-from cdc_assets.orchestration.replay_command import RANGE_END, RANGE_START
+from cdc_assets.orchestration.merge_commands import RANGE_END, RANGE_START
 from cdc_assets.registry import HOURS_START, RegistryFile
 from cdc_assets_tests.world import registry_of, write_config
 

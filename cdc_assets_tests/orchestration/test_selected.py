@@ -10,7 +10,7 @@ import pytest
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import ConfigError, TerminalError
-from cdc_assets.orchestration.replicate_command import Selection, selected
+from cdc_assets.orchestration.merge_commands import Selection, selected
 from cdc_assets.registry import Registry, TableEntry
 from cdc_assets_tests.configuration import platform, source, write
 

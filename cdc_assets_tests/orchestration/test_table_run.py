@@ -20,8 +20,8 @@ from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.assets import default_spec, table_asset
 from cdc_assets.orchestration.keys import SPARK, TAG_MODE, TAIL
+from cdc_assets.orchestration.merge_commands import RANGE_END, RANGE_START
 from cdc_assets.orchestration.mount import Mount
-from cdc_assets.orchestration.replay_command import RANGE_END, RANGE_START
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.table_run.step import YIELD_SECONDS
 from cdc_assets.orchestration.translator import Translator

@@ -19,7 +19,7 @@ from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import read_status
 from cdc_assets.orchestration.assets import table_asset
 from cdc_assets.orchestration.keys import SPARK, TAG_MODE, TAIL
-from cdc_assets.orchestration.replicate_command import Selection, run_replicate
+from cdc_assets.orchestration.merge_commands import Selection, run_replicate
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.sensors import replicate_sensor, slo_sensor
 from cdc_assets.registry import Registry, RegistryFile

@@ -17,7 +17,6 @@ NARROW_CUTS: Final = (
     "formats.maxwell",
     "formats.yugabyte",
     "formats.debezium.avro",
-    "formats.debezium.avro_events",
     "formats.debezium.avro_records",
     "formats.registry",
     "formats.registry_http",

@@ -21,7 +21,7 @@ from cdc_assets.operations.verify import Verify, VerifyOptions
 from cdc_assets.orchestration import build_definitions
 from cdc_assets.orchestration.keys import CHECK_MATCHES, table_key
 from cdc_assets.orchestration.matching import check_of
-from cdc_assets.orchestration.replay_command import RANGE_END, RANGE_START
+from cdc_assets.orchestration.merge_commands import RANGE_END, RANGE_START
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.configuration import NOWHERE
 from cdc_assets_tests.pipeline import Session

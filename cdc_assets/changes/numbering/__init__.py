@@ -2,7 +2,7 @@
 
 After a failover, or after ``RESET BINARY LOGS``, a MySQL or MariaDB server numbers its binlog
 files on its own: new changes have positions that look old. The *epoch* precedes the file number
-in a position (`cdc_assets.changes.position.origin`) and rises there, so that new changes are higher
+in a position (`cdc_assets.changes.position.scheme`) and rises there, so that new changes are higher
 again.
 
 Debezium emits changes in binlog order. Hence, within one numbering, a change delivered for the

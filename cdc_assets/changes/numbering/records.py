@@ -19,7 +19,7 @@ class BinlogRecord:
     Attributes:
         partition, offset: in Kafka.
         sent_ms: the record's timestamp in Kafka.
-        base: base of the binlog file's name, see `cdc_assets.changes.position.origin`.
+        base: base of the binlog file's name, see `cdc_assets.changes.position.scheme`.
         place: file number and position.
         gtid: of the transaction; None if the server writes none.
         server_id: the server that first committed it.

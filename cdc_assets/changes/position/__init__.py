@@ -28,7 +28,6 @@ for binlogs `cdc_assets.changes.numbering`). Until then it is 0 and does not sho
 """
 
 from cdc_assets.changes.position.floors import Floors, floor_at, with_snapshot, with_snapshots
-from cdc_assets.changes.position.origin import scheme_of
 from cdc_assets.changes.position.scheme import (
     LAST,
     NUMBER_DIGITS,
@@ -36,6 +35,7 @@ from cdc_assets.changes.position.scheme import (
     decode,
     encode,
     epoch_bits,
+    scheme_of,
     without_offset,
 )
 

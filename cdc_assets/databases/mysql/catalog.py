@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.catalog import ColumnFacts
-from cdc_assets.databases.mysql.connection import asked, parse_dsn, quote
+from cdc_assets.databases.mysql.connection import answers, parse_dsn, quote
 from cdc_assets.databases.mysql.table import (
     VARIABLES,
     Filters,
@@ -53,7 +53,7 @@ def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, MysqlT
     about = {"schemas": _each(wanted, 0), "names": _each(wanted, 1)}
     names = {"names": VARIABLES}
     queries = ((_TABLES, about), (_CASCADES, about), (_SETTINGS, names))
-    rows, keys, settings, status = asked(dsn, *queries, either=_LOGS)
+    rows, keys, settings, status = answers(dsn, *queries, either=_LOGS)
     server = _ServerSettings(dict(settings), Filters.of(status))
     foreign = {} if server.logs_cascades else _foreign_keys(dsn, keys)
     by_table = groupby(rows, key=lambda row: (row[0], row[1]))
@@ -73,7 +73,7 @@ def existing_tables(dsn: str, tables: Iterable[TableName]) -> frozenset[TableNam
         CdcError: as `read_tables`.
     """
     wanted = {(table.schema, table.name): table for table in tables}
-    (rows,) = asked(dsn, (_EXISTING, {"schemas": _each(wanted, 0), "names": _each(wanted, 1)}))
+    (rows,) = answers(dsn, (_EXISTING, {"schemas": _each(wanted, 0), "names": _each(wanted, 1)}))
     return frozenset(wanted[name] for name in rows if name in wanted)
 
 
@@ -83,7 +83,7 @@ def all_tables(dsn: str) -> tuple[tuple[str, str], ...]:
     Raises:
         CdcError: as `read_tables`.
     """
-    (rows,) = asked(dsn, (_LISTED, {"schema": parse_dsn(dsn).database}))
+    (rows,) = answers(dsn, (_LISTED, {"schema": parse_dsn(dsn).database}))
     return tuple((schema, name) for schema, name in rows)
 
 
@@ -111,7 +111,7 @@ def _foreign_keys(
         keys = tuple(ForeignKey(r[2], (r[3], r[4]), r[5], r[6]) for r in group)
         if not all(each.is_known for each in keys):
             made = _MADE.format(table=f"{quote(schema)}.{quote(table)}")
-            (create,) = asked(dsn, (made, {}))
+            (create,) = answers(dsn, (made, {}))
             keys = with_rules(keys, create[0][1])
         found[schema, table] = keys
     return found

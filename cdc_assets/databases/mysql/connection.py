@@ -169,7 +169,7 @@ def quote(name: str) -> str:
     return f"`{name.replace('`', '``').replace('%', '%%')}`"
 
 
-def asked(
+def answers(
     dsn: str, *queries: tuple[str, Mapping[str, Any]], either: Sequence[str] = ()
 ) -> list[tuple[tuple[Any, ...], ...]]:
     """Returns the answers to some queries.

@@ -102,8 +102,8 @@ class MysqlRows(SourceRows):
         self._connection = connection
         self._address = parse_dsn(access.dsn).address
         self._is_recognised = False
-        self._is_mariadb = bool(self.asked("SELECT VERSION() LIKE '%%MariaDB%%'")[0][0])
-        self.asked(f"SET SESSION {' = '.join(self._limit)}")
+        self._is_mariadb = bool(self.answer("SELECT VERSION() LIKE '%%MariaDB%%'")[0][0])
+        self.answer(f"SET SESSION {' = '.join(self._limit)}")
 
     @classmethod
     def of(cls, access: Access) -> MysqlRows:
@@ -127,7 +127,7 @@ class MysqlRows(SourceRows):
         rows.require_keys()
         return rows
 
-    def asked(self, statement: str, given: Given | None = None) -> Sequence[tuple[Any, ...]]:
+    def answer(self, statement: str, given: Given | None = None) -> Sequence[tuple[Any, ...]]:
         """See `SourceRows`."""
         with _failing(self.access), self._connection.cursor() as cursor:
             cursor.execute(statement, given or {})
@@ -153,7 +153,7 @@ class MysqlRows(SourceRows):
     def estimate(self) -> int:
         """See `SourceRows`."""
         schema, name = self.access.table
-        rows = self.asked(_ESTIMATE, {"schema": schema, "name": name})
+        rows = self.answer(_ESTIMATE, {"schema": schema, "name": name})
         return int(rows[0][0] or 0) if rows else 0
 
     def place(self) -> str:
@@ -201,7 +201,7 @@ class MysqlRows(SourceRows):
         """Returns whether a connector of MariaDB reads this binlog; looked at until it does."""
         if self._is_mariadb and not self._is_recognised:
             here = {"file": connector.file, "position": connector.position}
-            gtids = self.asked(_GTIDS, here)[0][0]
+            gtids = self.answer(_GTIDS, here)[0][0]
             self._is_recognised = is_same_log(connector, str(gtids or ""))
         return self._is_recognised or not self._is_mariadb
 
@@ -230,7 +230,7 @@ class MysqlRows(SourceRows):
         """See `SourceRows`."""
         server, where = parse_dsn(self.access.dsn), self.access.where
         is_encrypted = any(
-            value for _, value in self.asked("SHOW SESSION STATUS LIKE 'Ssl_cipher'")
+            value for _, value in self.answer("SHOW SESSION STATUS LIKE 'Ssl_cipher'")
         )
         name, value = self._limit
         session = {**_SESSION, name: value}
@@ -251,18 +251,18 @@ class MysqlRows(SourceRows):
 
     @contextmanager
     def _snapshot(self) -> Iterator[None]:
-        self.asked(_CONSISTENT)
+        self.answer(_CONSISTENT)
         try:
             yield
         finally:
-            self.asked("COMMIT")
+            self.answer("COMMIT")
 
     def _open(self) -> frozenset[str]:
-        return frozenset(str(number) for (number,) in self.asked(_OPEN))
+        return frozenset(str(number) for (number,) in self.answer(_OPEN))
 
     def _seen(self) -> BinlogPosition:
         """Returns the place in MariaDB's binlog of the transaction's snapshot."""
-        said = {name.lower(): value for name, value in self.asked(_SNAPSHOT)}
+        said = {name.lower(): value for name, value in self.answer(_SNAPSHOT)}
         return BinlogPosition(said.get("binlog_snapshot_file", ""),
                      int(said.get("binlog_snapshot_position", 0)))  # fmt: skip
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from cdc_assets.changes.log_places import Gtids
 from cdc_assets.changes.names import TableName
-from cdc_assets.databases.mysql.connection import asked, parse_dsn
+from cdc_assets.databases.mysql.connection import answers, parse_dsn
 from cdc_assets.errors import LoginRefusedError, TerminalError
 
 _VARIABLES: Final = (
@@ -94,13 +94,13 @@ def read_grants(dsn: str, user: str) -> Grants | None:
     """
     try:
         if parse_dsn(dsn).user == user:
-            (lines,) = asked(dsn, (_OWN, {}))
+            (lines,) = answers(dsn, (_OWN, {}))
         else:
-            (hosts,) = asked(dsn, (_HOSTS, {"user": user}))
+            (hosts,) = answers(dsn, (_HOSTS, {"user": user}))
             if not hosts:
                 return None
             queries = [(_OF, {"user": user, "host": host}) for (host,) in hosts]
-            lines = [line for answer in asked(dsn, *queries) for line in answer]
+            lines = [line for answer in answers(dsn, *queries) for line in answer]
     except (LoginRefusedError, TerminalError):
         return None
     return grants_of(str(line) for (line,) in lines)
@@ -175,7 +175,7 @@ def read_server(dsn: str, users: Iterable[str]) -> BinlogServer:
     Raises:
         CdcError: as `cdc_assets.databases.mysql.catalog.read_tables`.
     """
-    settings, ((now, is_mariadb),) = asked(dsn, (_SETTINGS, {"names": _VARIABLES}), (_NOW, {}))
+    settings, ((now, is_mariadb),) = answers(dsn, (_SETTINGS, {"names": _VARIABLES}), (_NOW, {}))
     said = {name.lower(): str(value).lower() for name, value in settings}
     return BinlogServer(
         is_mariadb=bool(is_mariadb),
@@ -219,8 +219,8 @@ def binlog_end(dsn: str) -> BinlogEnd:
     Raises:
         CdcError: as `cdc_assets.databases.mysql.catalog.read_tables`.
     """
-    (((now, is_mariadb),),) = asked(dsn, (_NOW, {}))
-    (((gtids,),),) = asked(dsn, (_ENDS[bool(is_mariadb)], {}))
+    (((now, is_mariadb),),) = answers(dsn, (_NOW, {}))
+    (((gtids,),),) = answers(dsn, (_ENDS[bool(is_mariadb)], {}))
     return BinlogEnd(now.replace(tzinfo=UTC), str(gtids or ""))
 
 

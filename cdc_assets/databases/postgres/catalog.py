@@ -33,7 +33,7 @@ def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, Postgr
         ConfigError: if the DSN cannot be parsed.
     """
     wanted = {(table.schema, table.name): table for table in tables}
-    rows = _asked(dsn, _TABLES, _parameters(wanted))
+    rows = _answer(dsn, _TABLES, _parameters(wanted))
     return {wanted[schema, name]: _table(facts) for schema, name, *facts in rows}
 
 
@@ -45,7 +45,7 @@ def existing_tables(dsn: str, tables: Iterable[TableName]) -> frozenset[TableNam
     """
     wanted = {(table.schema, table.name): table for table in tables}
     return frozenset(
-        wanted[schema, name] for schema, name in _asked(dsn, _EXISTING, _parameters(wanted))
+        wanted[schema, name] for schema, name in _answer(dsn, _EXISTING, _parameters(wanted))
     )
 
 
@@ -55,7 +55,7 @@ def names_of(dsn: str, identities: Iterable[str]) -> dict[str, tuple[str, str]]:
     Raises:
         CdcError: as `read_tables`.
     """
-    rows = _asked(dsn, _CALLED, {"numbers": [*identities]})
+    rows = _answer(dsn, _CALLED, {"numbers": [*identities]})
     return {number: (schema, name) for number, schema, name in rows}
 
 
@@ -65,14 +65,14 @@ def all_tables(dsn: str) -> tuple[tuple[str, str], ...]:
     Raises:
         CdcError: as `read_tables`.
     """
-    return tuple((schema, name) for schema, name in _asked(dsn, _LISTED, {}))
+    return tuple((schema, name) for schema, name in _answer(dsn, _LISTED, {}))
 
 
 def _parameters(wanted: Collection[tuple[str, str]]) -> dict[str, list[str]]:
     return {"schemas": [each[0] for each in wanted], "names": [each[1] for each in wanted]}
 
 
-def _asked(
+def _answer(
     dsn: str, query: LiteralString, parameters: Mapping[str, Sequence[str]]
 ) -> list[tuple[Any, ...]]:
     address = address_of(dsn)

@@ -93,7 +93,7 @@ class PostgresRows(SourceRows):
         statements = Statements(dialect, access.table, comparison, sources, access.condition)
         return cls(_connected(access), access, statements)
 
-    def asked(self, statement: str, given: Given | None = None) -> Sequence[tuple[Any, ...]]:
+    def answer(self, statement: str, given: Given | None = None) -> Sequence[tuple[Any, ...]]:
         """See `SourceRows`."""
         with self._failing():
             return self._connection.execute(statement.encode(), given or {}).fetchall()
@@ -120,13 +120,13 @@ class PostgresRows(SourceRows):
 
     def estimate(self) -> int:
         """See `SourceRows`: the planner's estimate."""
-        rows = self.asked(f"EXPLAIN (FORMAT JSON) SELECT FROM {self.statements.table}")
+        rows = self.answer(f"EXPLAIN (FORMAT JSON) SELECT FROM {self.statements.table}")
         plan: list[dict[str, Any]] = rows[0][0]
         return int(plan[0]["Plan"]["Plan Rows"])
 
     def place(self) -> str:
         """See `SourceRows`."""
-        return str(self.asked(PLACE)[0][0])
+        return str(self.answer(PLACE)[0][0])
 
     def is_past(self, position: str) -> bool:
         """See `SourceRows`: by the commit before, or what was written before a snapshot."""
@@ -135,16 +135,16 @@ class PostgresRows(SourceRows):
 
     def moment(self) -> str:
         """See `SourceRows`: the first transaction id that was not given out yet."""
-        return str(self.asked("SELECT txid_snapshot_xmax(txid_current_snapshot())")[0][0])
+        return str(self.answer("SELECT txid_snapshot_xmax(txid_current_snapshot())")[0][0])
 
     def is_over(self, moment: str) -> bool:
         """See `SourceRows`."""
-        oldest = self.asked("SELECT txid_snapshot_xmin(txid_current_snapshot())")[0][0]
+        oldest = self.answer("SELECT txid_snapshot_xmin(txid_current_snapshot())")[0][0]
         return int(oldest) >= int(moment)
 
     def delivery(self, until: str) -> DeliveryState:
         """See `SourceRows`: a connector confirms to its slot what Kafka has acknowledged."""
-        rows = self.asked(DELIVERED, {"until": until, "slot": self.access.slot})
+        rows = self.answer(DELIVERED, {"until": until, "slot": self.access.slot})
         behind = [name for name, is_done in rows if not is_done]
         if not rows:
             return DeliveryState(False, f"slot {self.access.slot or '(none in the database)'}")
@@ -170,7 +170,7 @@ class PostgresRows(SourceRows):
     def shared_snapshot(self) -> Iterator[Mapping[str, str]]:
         """See `SourceRows`."""
         with self._failing(), self._connection.transaction():
-            snapshot = str(self.asked("SELECT pg_export_snapshot()")[0][0])
+            snapshot = str(self.answer("SELECT pg_export_snapshot()")[0][0])
             yield {"sessionInitStatement": "; ".join(self._begins(snapshot))}
 
     def _begins(self, snapshot: str) -> Sequence[str]:

@@ -65,7 +65,7 @@ def read_slots(dsn: str) -> tuple[Slot, ...]:
     Raises:
         UnreachableError: if the database does not answer, or refuses; never quotes the DSN.
     """
-    return tuple(Slot(*row) for row in _asked(dsn, _SLOTS))
+    return tuple(Slot(*row) for row in _answers(dsn, _SLOTS))
 
 
 def log_position(dsn: str) -> LogPosition:
@@ -74,7 +74,7 @@ def log_position(dsn: str) -> LogPosition:
     Raises:
         UnreachableError: as `read_slots`, and if the server is a standby.
     """
-    ((at,), (lsn,)) = _asked(dsn, _CLOCK, _END)
+    ((at,), (lsn,)) = _answers(dsn, _CLOCK, _END)
     return LogPosition(at, int(lsn))
 
 
@@ -84,7 +84,7 @@ def log_end(dsn: str) -> str:
     Raises:
         UnreachableError: as `log_position`.
     """
-    return str(_asked(dsn, PLACE)[0][0])
+    return str(_answers(dsn, PLACE)[0][0])
 
 
 def unconfirmed(dsn: str, slot: str | None, place: str) -> str:
@@ -98,7 +98,7 @@ def unconfirmed(dsn: str, slot: str | None, place: str) -> str:
     Raises:
         UnreachableError: as `read_slots`.
     """
-    rows = _asked(dsn, DELIVERED, values={"until": place, "slot": slot})
+    rows = _answers(dsn, DELIVERED, values={"until": place, "slot": slot})
     behind = [name for name, is_done in rows if not is_done]
     if not rows:
         return f"slot {slot or '(none in the database)'}"
@@ -119,15 +119,15 @@ def nudge(dsn: str, statement: str | None) -> None:
         connection.execute(_NUDGE if statement is None else statement.encode())
 
 
-def _asked(
+def _answers(
     dsn: str, *queries: LiteralString, values: Mapping[str, str | None] | None = None
 ) -> list[tuple[Any, ...]]:
     with (
         _translated_errors(dsn),
-        connected(dsn, silent_seconds=SILENT_SECONDS, autocommit=True) as asked,
+        connected(dsn, silent_seconds=SILENT_SECONDS, autocommit=True) as connection,
     ):
-        asked.execute(f"SET statement_timeout = {STATEMENT_MILLIS:d}".encode())
-        return [row for query in queries for row in asked.execute(query, values).fetchall()]
+        connection.execute(f"SET statement_timeout = {STATEMENT_MILLIS:d}".encode())
+        return [row for query in queries for row in connection.execute(query, values).fetchall()]
 
 
 @contextmanager

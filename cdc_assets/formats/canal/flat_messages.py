@@ -91,16 +91,16 @@ _FIELDS: Final = ("database", "table", "type", "isDdl", "es", "mysqlType", "sql"
 
 def numbered(raw: DataFrame, table: TableName) -> DataFrame:
     """Adds the `writer` of messages, parsed once rather than in each part of the condition."""
-    parsed = raw.withColumn("said", _said())
-    return parsed.withColumn("writer", _number(F.col("said"), table)).drop("said")
+    parsed = raw.withColumn("head", _head())
+    return parsed.withColumn("writer", _number(F.col("head"), table)).drop("head")
 
 
 def writer(table: TableName) -> Expression:
     """Hashes the types in a message of the table's rows; NULL for others, and without types."""
-    return _number(_said(), table)
+    return _number(_head(), table)
 
 
-def _said() -> Expression:
+def _head() -> Expression:
     return read_json(F.col("value"), _HEAD).getField(PAYLOAD)
 
 

@@ -1,20 +1,24 @@
 """``debezium-avro``: Debezium's envelope in Avro, its schemas in a registry.
 
-Each record names the schema that it was written with; it is read by that one and no other.
+Each record names the schema that it was written with; it is read by that one and no other. A few
+records are read in Python, as the mappings that Debezium's JSON would be; all of them on Spark.
 https://debezium.io/documentation/reference/stable/configuration/avro.html
 """
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from cdc_assets.changes.json_text import mapping
+import fastavro
+
+from cdc_assets.changes.json_text import mapping, read_json
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import SourceConfig
 from cdc_assets.errors import ConfigError, TerminalError
-from cdc_assets.formats.debezium.avro_events import AvroSchemas
 from cdc_assets.formats.debezium.dialects.dialect import unwrapped
 from cdc_assets.formats.debezium.kinds import kind_of_event
 from cdc_assets.formats.debezium.marks import ended_of, mark_of
@@ -36,12 +40,17 @@ from cdc_assets.formats.wire_id import (
     Side,
     Unframed,
     framing_of,
+    read_frame,
 )
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.log.marks import EndMark, LogRecord
 from cdc_assets.log.notices import Notice
 from cdc_assets.log.values import RawRecord
+from cdc_assets.schema.avro import connect_schema
+from cdc_assets.schema.avro_types import AvroSchemaError
+from cdc_assets.schema.avro_wire import wire_schema
 from cdc_assets.schema.connect import (
+    ConnectSchema,
     describe_envelope,
     describe_row,
     is_documents_schema,
@@ -66,6 +75,11 @@ _DOCUMENTS = Refusal(
     "with format: debezium-json",
 )
 
+_UNREADABLE: Final = (
+    ValueError, EOFError, LookupError, TypeError, OverflowError, RecursionError,
+)  # fmt: skip
+"""Exceptions that the decoder raises on bytes that do not match their schema."""
+
 
 class DebeziumAvro(Format):
     """Debezium's Avro; its dialects are the framings of `cdc_assets.formats.wire_id`."""
@@ -82,7 +96,7 @@ class DebeziumAvro(Format):
             what = "format debezium-avro needs the registry that holds the records' schemas"
             remedy = "schema_registry: {url: http://…}"
             raise ConfigError(what, where="sources.*.schema_registry", remedy=remedy)
-        self._schemas = AvroSchemas.of(SchemaRegistry(source.schema_registry))
+        self._schemas = AvroSchemas(SchemaRegistry(source.schema_registry))
 
     @property
     def topics(self) -> TopicNames:
@@ -283,6 +297,70 @@ class DebeziumAvro(Format):
             layout.dialect,
             has_key=_may_have_key_schema(layout),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class AvroSchemas:
+    """The schemas of a source's records, in the forms in which they are needed.
+
+    Attributes:
+        registry: the registry that has them.
+    """
+
+    registry: SchemaRegistry
+    _wires: dict[SchemaId, str | None] = field(default_factory=dict, init=False)
+    _parsed: dict[SchemaId, Any] = field(default_factory=dict, init=False)
+
+    def frame(self, record: RawRecord, side: Side) -> Framed | Unframed | None:
+        """Returns the schema id and the data of a record's key or value; None if it has none."""
+        return read_frame(record, side, of_glue=self.registry.is_glue)
+
+    def wire(self, schema_id: SchemaId, topic: str) -> str | None:
+        """Returns the schema by which Spark and Python read; None if it has no such form.
+
+        Raises:
+            CdcError: if the registry does not answer, or does not know it.
+        """
+        if schema_id not in self._wires:
+            avro = self.registry.schema(schema_id, topic)
+            try:
+                self._wires[schema_id] = wire_schema(avro)
+            except AvroSchemaError:
+                self._wires[schema_id] = None
+        return self._wires[schema_id]
+
+    def connect(self, schema_id: SchemaId, topic: str) -> ConnectSchema | None:
+        """Returns the converter's input schema; None if it cannot be derived.
+
+        Raises:
+            CdcError: if the registry does not answer, or does not know it.
+        """
+        try:
+            return connect_schema(self.registry.schema(schema_id, topic))
+        except AvroSchemaError:
+            return None
+
+    def event(self, record: RawRecord, side: Side = Side.VALUE) -> JsonObject | None:
+        """Returns a key or value; None if it is missing, or unreadable.
+
+        Raises:
+            CdcError: if the registry does not answer, or does not know its schema.
+        """
+        frame = self.frame(record, side)
+        if not isinstance(frame, Framed):
+            return None
+        text = self.wire(frame.schema_id, record.coordinate.topic)
+        if text is None:
+            return None
+        if frame.schema_id not in self._parsed:
+            self._parsed[frame.schema_id] = fastavro.parse_schema(read_json(text))
+        try:
+            value = fastavro.schemaless_reader(
+                io.BytesIO(frame.payload), self._parsed[frame.schema_id], None
+            )
+        except _UNREADABLE:
+            return None
+        return cast("JsonObject", value) if isinstance(value, dict) else None
 
 
 def _may_have_key_schema(layout: Layout) -> bool:

@@ -203,13 +203,13 @@ class CountedTable:
         self, surplus: DataFrame, due: int, counted: DataFrame, branch: Branch
     ) -> DataFrame:
         with self._steps.step("look up"):
-            found = pinned(self._found(surplus, due, branch))
+            found = pinned(self._surplus_rows(surplus, due, branch))
             there = found.count()
         if there != due:
             raise self._missing(surplus, found, counted, due - there)
         return found.select(*PLACE)
 
-    def _found(self, surplus: DataFrame, due: int, branch: Branch) -> DataFrame:
+    def _surplus_rows(self, surplus: DataFrame, due: int, branch: Branch) -> DataFrame:
         """Returns place and ``row`` of the lake's surplus rows, the oldest of equal rows."""
         names, search = self._plan.schema.names, KeySearch(self._plan, self._catalog)
         likely = search.likely(surplus) if search.prunes else None

@@ -57,7 +57,7 @@ class Completion:
         fmt, tables = means.planner.format(entry), means.planner.tables(entry)
         held = self._findings.known_to(request)
         if held is None:
-            held = self._found(request, plan, fmt)
+            held = self._read(request, plan, fmt)
             self._findings.keep(held)
         plan = _taught(plan, held.before)
         types = TypeSource(means.source(entry), means.connections.log, fmt, held.answers)
@@ -68,7 +68,7 @@ class Completion:
         plan = replace(plan, statements_known=is_known or not fmt.tells_statements)
         return preparation.of(plan, records, request.columns, request.lacking)
 
-    def _found(self, request: Request, plan: BatchPlan, fmt: Format) -> Held:
+    def _read(self, request: Request, plan: BatchPlan, fmt: Format) -> Held:
         """Reads the statements that the request names, and returns the findings of this try."""
         entry = request.entry
         history, before, statements = self._history(plan, fmt), None, ()

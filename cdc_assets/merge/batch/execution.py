@@ -22,6 +22,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_assets.changes.latency import LatencyHistogram
+from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.lake import Lake, Published
 from cdc_assets.merge.apply.branch import Branch
@@ -36,7 +37,12 @@ from cdc_assets.merge.guards import Guards, Refold, Setting
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver
 from cdc_assets.merge.intake.read import is_one_task
-from cdc_assets.merge.modes import Application, TableMode, mode_of
+from cdc_assets.merge.modes.application import Application
+from cdc_assets.merge.modes.changelog import Changelog
+from cdc_assets.merge.modes.history import History
+from cdc_assets.merge.modes.keyless import Keyless
+from cdc_assets.merge.modes.mirror import Mirror
+from cdc_assets.merge.modes.mode import TableMode
 from cdc_assets.merge.plan.outcome import Replan
 from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
@@ -106,7 +112,7 @@ class BatchExecution:
         self._guards = Guards(
             Setting(self._batch, means, self.context, self.unread, self.require_whole)
         )
-        self._means, self._mode = means, mode_of(plan)
+        self._means, self._mode = means, _mode_of(plan)
         self._reader = BatchReader(means, self._guards, self._mode)
 
     def run(self) -> ExecutionResult | Replan:
@@ -180,6 +186,17 @@ class BatchExecution:
             outcome.latency,
             plan,
         )
+
+
+def _mode_of(plan: BatchPlan) -> TableMode:
+    """Returns how the table of a plan takes changes."""
+    match plan.mode:
+        case Mode.CHANGELOG:
+            return Changelog()
+        case Mode.HISTORY:
+            return History()
+        case Mode.MIRROR:
+            return Mirror() if plan.schema.key else Keyless()
 
 
 INTERPRETED: Final = 1_000

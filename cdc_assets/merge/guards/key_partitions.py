@@ -34,11 +34,11 @@ class Settling(Guard):
     """Stores the position from which on a key's changes are known to be in one partition."""
 
     def carry(self, carried: Carried, last: Pass) -> Carried:
-        """Adds whether the log's first ends are reached; see `settled`."""
-        return settled(carried, last.plan, frozenset(last.figures.signs["key_schemas"]))
+        """Adds whether the log's first ends are reached; see `carried_on`."""
+        return carried_on(carried, last.plan, frozenset(last.figures.signs["key_schemas"]))
 
 
-def settled(carried: Carried, plan: BatchPlan, key_schemas: frozenset[int]) -> Carried:
+def carried_on(carried: Carried, plan: BatchPlan, key_schemas: frozenset[int]) -> Carried:
     """Returns a table's state after a batch; settled if the log's first ends are reached.
 
     Args:

@@ -70,7 +70,7 @@ class Placeholders(Guard):
                 found = moves(decoded, plan, rows, omittable)
 
         def amend(changes: DataFrame) -> DataFrame:
-            return settled(with_event(changes, plan), found, omittable).drop(*_MOVE)
+            return with_moves(with_event(changes, plan), found, omittable).drop(*_MOVE)
 
         return known.amended(amend)
 
@@ -164,7 +164,7 @@ def _concerned(changes: DataFrame, keys: DataFrame, count: int) -> DataFrame:
     return joined.where("in_doubt OR wanted IS NOT NULL").drop("wanted")
 
 
-def settled(changes: DataFrame, found: DataFrame, omittable: tuple[str, ...]) -> DataFrame:
+def with_moves(changes: DataFrame, found: DataFrame, omittable: tuple[str, ...]) -> DataFrame:
     """Applies the result of `moves` to changes with their ``at``.
 
     Rows of moves are completed, and data stays data. The result's columns are added.
@@ -188,7 +188,7 @@ def _carried(
 
     Of a key that was changed away several times, only the first move that is not completed yet.
     """
-    history = settled(changes, found, omittable)
+    history = with_moves(changes, found, omittable)
     history = history.withColumn("position", position_bytes(plan.numbers))
     asked = history.where(_IS_OPEN).dropDuplicates(["at"])
     turn = F.row_number().over(Window.partitionBy("from_key").orderBy("given_at"))

@@ -41,7 +41,7 @@ class AbsentColumns:
     types: TypeSource
     tables: LakeTables
 
-    def settled(self, plan: BatchPlan, names: Sequence[str]) -> tuple[TableSchema, Doubt | None]:
+    def decide(self, plan: BatchPlan, names: Sequence[str]) -> tuple[TableSchema, Doubt | None]:
         """Returns the table's schema with the facts about these columns, and the remaining doubt.
 
         Args:

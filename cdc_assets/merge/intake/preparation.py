@@ -32,7 +32,7 @@ from cdc_assets.merge.intake.absent import AbsentColumns
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.layouts import LakeTables
-from cdc_assets.merge.intake.same_table import settled
+from cdc_assets.merge.intake.same_table import with_source_table
 from cdc_assets.merge.intake.source_facts import SourceAnswers
 from cdc_assets.merge.intake.writer_schemas import Schemas
 from cdc_assets.merge.plan.column_plan import ColumnPlan
@@ -206,7 +206,7 @@ class Preparation:
         plan = self._numbered(plan, raw, writers)
         if not plan.replay:
             recreated, silent = self.types.recreated(plan.entry), self.types.silent(plan.entry)
-            plan = settled(plan, self.types.answers, recreated, silent)
+            plan = with_source_table(plan, self.types.answers, recreated, silent)
         plan = self._taught(plan)
         readable = [each.schema for each in writers.values() if each.schema and not each.is_of_key]
         before = plan.schema
@@ -220,7 +220,7 @@ class Preparation:
         names = dict.fromkeys(n for each in readable for n in lacking(plan.schema, each))
         called = {each.sent_as: each.name for each in plan.schema.columns}
         lacked = (called.get(name, name) for name in lacks)
-        plan, decoder = self._settled(plan, decoder, tuple(dict.fromkeys([*names, *lacked])))
+        plan, decoder = self._with_absent(plan, decoder, tuple(dict.fromkeys([*names, *lacked])))
         plan = replace(plan, condition=self.tables.condition(plan.schema))
         return plan, replace(decoder, plan=plan)
 
@@ -353,7 +353,7 @@ class Preparation:
         except UnreachableError:
             if must:
                 raise
-            return {}  # `settled` has logged it
+            return {}  # `with_source_table` has logged it
 
     def _by_catalog(
         self, plan: BatchPlan, unknown: Sequence[UnknownColumn]
@@ -386,13 +386,13 @@ class Preparation:
         schema = replace(columns.schema, columns=numbered)
         return replace(columns, schema=schema, steps=(*columns.steps, described))
 
-    def _settled(
+    def _with_absent(
         self, plan: BatchPlan, decoder: BatchDecoder, names: tuple[str, ...]
     ) -> tuple[BatchPlan, BatchDecoder]:
         """Decides about columns missing from records, and completes plan and decoder."""
         if not names:
             return plan, decoder
-        schema, doubt = AbsentColumns(self.types, self.tables).settled(plan, names)
+        schema, doubt = AbsentColumns(self.types, self.tables).decide(plan, names)
         marked = tuple(c for c in schema.columns if c not in plan.schema.columns)
         ended = [each for each in plan.schema.columns if each.name not in schema.names]
         names_had = dict.fromkeys(n for c in ended for n in (c.name, *c.identity.was))

@@ -61,7 +61,7 @@ def break_of(plan: BatchPlan, answers: SourceAnswers) -> Break | None:
     return broken or Break(identity, f"{_BY_NUMBER} ({said.identity} before, {identity} now)")
 
 
-def settled(
+def with_source_table(
     plan: BatchPlan, answers: SourceAnswers, policy: OnBreak, silent: SilentPolicy = _USUAL
 ) -> BatchPlan:
     """Adds to the plan the source table's state to store, and the end of older rows.

@@ -200,12 +200,14 @@ class SharedReadings:
         Returns:
             None if the batch has to read its records for itself.
         """
-        found = self._found(plan, fmt, session)
+        found = self._kept_reading(plan, fmt, session)
         if found is None and self._is_wanted(plan, fmt):
             found = self._made(plan, fmt, session, read())
         return None if found is None else _share_of(found, plan)
 
-    def _found(self, plan: BatchPlan, fmt: Format, session: SparkSession) -> _TopicReading | None:
+    def _kept_reading(
+        self, plan: BatchPlan, fmt: Format, session: SparkSession
+    ) -> _TopicReading | None:
         topic, has_headers = _topic(plan.entry), fmt.reads_headers(plan.layout)
         # Readings of other sessions are gone with these.
         mine = [each for each in self._readings[topic] if each.session is session]

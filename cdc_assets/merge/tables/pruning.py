@@ -62,15 +62,15 @@ class KeySearch:
         keys = changes.select(*(F.col("key").getField(name).alias(name) for name in key))
         likely = self.likely(changes)
         if likely is None:
-            return self._found(table, keys, count).select(*PLACE)
-        found = pinned(self._found(table.where(likely), keys, count))
+            return self._matching(table, keys, count).select(*PLACE)
+        found = pinned(self._matching(table.where(likely), keys, count))
         there = found.count()
         if there >= count:
             return found.select(*PLACE)
         rest = pinned(
             keys.join(hinted(found.select(*map(sql.quote, key)), there), [*key], "left_anti")
         )
-        return self._found(table, rest, count - there).unionByName(found).select(*PLACE)
+        return self._matching(table, rest, count - there).unionByName(found).select(*PLACE)
 
     def narrowed(self, rows: DataFrame, keys: DataFrame) -> DataFrame:
         """Returns the rows, without those that cannot have one of the keys as far as that is known.
@@ -95,7 +95,7 @@ class KeySearch:
         found = [*self._among(values, terms)]
         return reduce(Expression.__and__, found) if found else None
 
-    def _found(self, table: DataFrame, keys: DataFrame, count: int) -> DataFrame:
+    def _matching(self, table: DataFrame, keys: DataFrame, count: int) -> DataFrame:
         names = [sql.quote(name) for name in self.plan.schema.key]
         rows = self.narrowed(table, keys).select(*PLACE, *names)
         wanted = hinted(keys, count)

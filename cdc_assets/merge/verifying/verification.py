@@ -104,7 +104,7 @@ class Verification:
         source, of = self.source(entry, plan.schema), self._config.source(entry.table.source)
         try:
             proof = Proof.begun(self._lake, of, entry)
-            table = _Table(self, entry, source, self._said(entry), generation_of(plan))
+            table = _Table(self, entry, source, self._options_of(entry), generation_of(plan))
             report = table.keyed(repair=repair) if source.comparison.key else table.counted()
         finally:
             source.close()
@@ -122,10 +122,10 @@ class Verification:
             CdcError: as for `of`.
         """
         generation = generation_of(self.plan(entry))
-        table = _Table(self, entry, source, self._said(entry), generation)
+        table = _Table(self, entry, source, self._options_of(entry), generation)
         return table.judged(Doubts(tuple(keys), has_more=False, rows=len(keys)), repair=True)
 
-    def _said(self, entry: TableEntry) -> VerifyConfig:
+    def _options_of(self, entry: TableEntry) -> VerifyConfig:
         return self._config.source(entry.table.source).verify
 
     def _plan(self, entry: TableEntry, *, repair: bool) -> BatchPlan:
@@ -157,18 +157,18 @@ class Verification:
             what = "the source has no database: that could be asked for its rows"
             remedy = f"name it: sources.{entry.table.source}.database"
             raise ConfigError(what, where=where, remedy=remedy)
-        said, name = self._said(entry), entry.at_source
+        options, name = self._options_of(entry), entry.at_source
         access = Access(
             login=database.login,
             table=(name.schema, name.name),
             schema=schema.of_source,
             where=where,
             publication=database.publication,
-            slot=said.slot,
-            statement_seconds=said.statement_seconds,
+            slot=options.slot,
+            statement_seconds=options.statement_seconds,
             source=entry.table.source,
             connector=partial(connector_of, self._config, entry),
-            nudge=said.nudge,
+            nudge=options.nudge,
             condition=self._attempts.planner.tables(entry).condition(schema),
         )
         return rows_of(database.kind, access)
@@ -203,29 +203,29 @@ class _Table:
         of: Verification,
         entry: TableEntry,
         source: SourceRows,
-        said: VerifyConfig,
+        options: VerifyConfig,
         generation: int,
     ) -> None:
         self._of = of
         self._entry = entry
         self._source = source
-        self._said = said
+        self._options = options
         self._generation = generation
-        self._pace = Pace(said.rows_per_second)
+        self._pace = Pace(options.rows_per_second)
         self._until = ""
 
     # ── with a key ───────────────────────────────────────────────────────────────────────
 
     def keyed(self, *, repair: bool) -> ComparisonReport:
-        said = self._said
-        sizes = Sizes(said.bucket_rows, said.chunk_rows, said.most_keys)
+        options = self._options
+        sizes = Sizes(options.bucket_rows, options.chunk_rows, options.most_keys)
         found = doubts(self._source, self._head, sizes, self._pace, self._of.say)
         return self.judged(found, repair=repair)
 
     def judged(self, found: Doubts, *, repair: bool) -> ComparisonReport:
         """Judges keys in doubt, and repairs differences if requested."""
         comparison = self._source.comparison
-        settled = self._settled(found.keys) if found.keys else Settled((), 0, "")
+        settled = self._settle(found.keys) if found.keys else Settled((), 0, "")
         position = self._position(self._of.plan(self._entry))
         repaired = unrepaired = 0
         not_judged, why = settled.not_judged, settled.why
@@ -256,12 +256,12 @@ class _Table:
         head = plan.state.snapshot_id if plan.state else None
         return Position(self._until or self._source.place(), offsets, head)
 
-    def _settled(self, keys: Sequence[Key]) -> Settled:
+    def _settle(self, keys: Sequence[Key]) -> Settled:
         """Judges keys repeatedly as long as they change."""
         self._of.say(f"{len(keys)} keys in doubt")
         wanted: list[RowRepair] = []
         left, why = list(keys), ""
-        for _ in range(self._said.looks):
+        for _ in range(self._options.looks):
             plan = self._of.plan(self._entry)
             before = self._looks(plan, left)
             with self._pace.step("wait for transactions"):
@@ -269,7 +269,7 @@ class _Table:
                 why = self._of.waits.until_visible(self._entry, self._source, position)
             if why:
                 return Settled(tuple(wanted), len(left), why)
-            found = [self._found(some) for some in _some(left)]
+            found = [self._source_rows(some) for some in _some(left)]
             with self._pace.step("wait for the lake"):
                 why = self._of.waits.caught_up(self._entry, self._source, found[-1].until)
             if why:
@@ -286,7 +286,7 @@ class _Table:
             self._of.say(f"{len(left)} keys changed meanwhile: looking again")
         return Settled(tuple(wanted), len(left), _CHANGING if left else "")
 
-    def _found(self, keys: Sequence[Key]) -> SourceKeyRows:
+    def _source_rows(self, keys: Sequence[Key]) -> SourceKeyRows:
         begun = self._pace.clock()
         with self._pace.step("source: keys"):
             found = self._source.found(keys)
@@ -312,7 +312,7 @@ class _Table:
         Equal at any moment is equal; different only if the lake had no publish meanwhile.
         """
         here, there, why = Sum(), Sum(), ""
-        for _ in range(self._said.looks):
+        for _ in range(self._options.looks):
             plan = self._of.plan(self._entry)
             with self._pace.step("wait for transactions"):
                 why = self._of.waits.until_visible(self._entry, self._source, "")

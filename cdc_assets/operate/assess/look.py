@@ -264,11 +264,11 @@ def _connectors(look: _AssessRun, at: Subject, known: SourceFacts) -> Connectors
     try:
         found = known.connectors
         where, has_connector = (found.at, bool(found.found)) if found else (None, False)
-        asked = SourceAccess(known.is_debezium, where, has_connector, has_database)
+        access = SourceAccess(known.is_debezium, where, has_connector, has_database)
     except CdcError as error:
         look.findings.append(away("connect", at, error))
-        asked = SourceAccess(known.is_debezium, "", has_connector=True, has_database=has_database)
-    look.add(judge_asked(at, asked))
+        access = SourceAccess(known.is_debezium, "", has_connector=True, has_database=has_database)
+    look.add(judge_access(at, access))
     expected = ExpectedConnector(
         at, source.format, source.connector, source.database is not None,
         takes_cuts=source.consistent is not None, reads_first=source.initial == "read",
@@ -379,9 +379,9 @@ def judge_logins(at: Subject, logins: Iterable[Plaintext]) -> Iterator[Finding]:
     return judged(LOGINS, at, mine)
 
 
-def judge_asked(at: Subject, asked: SourceAccess) -> Iterator[Finding]:
+def judge_access(at: Subject, access: SourceAccess) -> Iterator[Finding]:
     """Yields a finding for each part that cannot be asked."""
-    return judged(ASKED, at, asked)
+    return judged(ACCESS, at, access)
 
 
 def _unknown_tables(tables: Tables) -> str:
@@ -398,18 +398,18 @@ def _plaintext(logins: Iterable[Plaintext]) -> Iterable[Obstacle]:
         yield Obstacle(f"{each.part}: {each.problem}", words={"remedy": each.remedy})
 
 
-def _no_connect(asked: SourceAccess, *, is_debezium: bool) -> str:
-    if asked.connect is not None or asked.is_debezium is not is_debezium:
+def _no_connect(access: SourceAccess, *, is_debezium: bool) -> str:
+    if access.connect is not None or access.is_debezium is not is_debezium:
         return ""
     if is_debezium:
         return "no Kafka Connect is configured (connect.url)"
     return "nothing can be asked how its records are written"
 
 
-def _no_connector(asked: SourceAccess) -> str:
-    if asked.connect is None or asked.has_connector:
+def _no_connector(access: SourceAccess) -> str:
+    if access.connect is None or access.has_connector:
         return ""
-    return f"Kafka Connect at {asked.connect} has no connector for it"
+    return f"Kafka Connect at {access.connect} has no connector for it"
 
 
 _UNSEEN: Final = "state and settings of what writes them are not known"
@@ -429,7 +429,7 @@ LOGINS: Final[tuple[Rule[Iterable[Plaintext]], ...]] = (
         "{remedy}",
     ),
 )  # fmt: skip
-ASKED: Final[tuple[Rule[SourceAccess], ...]] = (
+ACCESS: Final[tuple[Rule[SourceAccess], ...]] = (
     Rule(
         "connector_unseen", _PARTIAL, "`connect.url`, for Debezium's formats",
         partial(_no_connect, is_debezium=True), _UNSEEN,
@@ -446,7 +446,7 @@ ASKED: Final[tuple[Rule[SourceAccess], ...]] = (
     ),
     Rule(
         "tables_unseen", _PARTIAL, "`database:`",
-        lambda asked: "" if asked.has_database else "no database: is configured",
+        lambda access: "" if access.has_database else "no database: is configured",
         "keys, columns and the database's settings are known from records only",
         "configure database:; for another kind check docs/how-to/sources, and accept this",
     ),

@@ -184,24 +184,24 @@ class RestartDesk:
             CdcError: if the table cannot be read.
         """
         plan = self._plan()
-        return break_of(plan, self._asked(plan)) if plan is not None else None
+        return break_of(plan, self._answers(plan)) if plan is not None else None
 
     def accept_table(self) -> None:
         """Records that the lake's rows are those of the source's present table."""
         plan = self._plan()
         if plan is None:
             return
-        shard, asked = self._entry.shard_value, self._asked(plan)
+        shard, answers = self._entry.shard_value, self._answers(plan)
         said = AtSource.of(plan.state, shard)
-        derived = asked.history.silent if asked.history else ()
-        silent = remembered(said.silent, [*derived, *said.standing], asked.at)
-        identity, history = asked.identity(self._entry), asked.history
+        derived = answers.history.silent if answers.history else ()
+        silent = remembered(said.silent, [*derived, *said.standing], answers.at)
+        identity, history = answers.identity(self._entry), answers.history
         now = replace(said, identity=identity, history=history, silent=silent)
         self._record("accept table", now.to_properties(shard))
 
     def silent(self) -> tuple[SilentChange, ...]:
         """Returns the changes without events that stop the table, and else those it remembers."""
-        said, policy = self._said(), self._policy
+        said, policy = self._at_source(), self._policy
         heeded = policy.heeded(each for each in said.silent if not each.is_standing)
         return tuple(each for each in heeded if policy.stops(each)) or heeded
 
@@ -211,7 +211,7 @@ class RestartDesk:
         If the changes stop the table, the table resumes, and its rows stay in doubt. If they do
         not, the operator vouches for the table's rows.
         """
-        said, policy = self._said(), self._policy
+        said, policy = self._at_source(), self._policy
         ids = {each.id for each in found}
         if any(policy.stops(each) for each in found):
             now = tuple(replace(c, is_accepted=c.is_accepted or c.id in ids) for c in said.silent)
@@ -224,7 +224,7 @@ class RestartDesk:
     def _policy(self) -> SilentPolicy:
         return self._config.source(self._entry.table.source).silent(self._entry.table)
 
-    def _said(self) -> AtSource:
+    def _at_source(self) -> AtSource:
         return AtSource.of(
             self._lake.state(self._entry.target, self._entry.shard_value), self._entry.shard_value
         )
@@ -236,7 +236,7 @@ class RestartDesk:
         pending = self._planner.tail(self._entry, Extent(), "accept-restart")
         return pending.plan if isinstance(pending, Pending) else None
 
-    def _asked(self, plan: BatchPlan) -> SourceAnswers:
+    def _answers(self, plan: BatchPlan) -> SourceAnswers:
         fmt = self._planner.format(plan.entry)
         stored = AtSource.of(plan.state, plan.entry.shard_value).history
         if fmt.tells_statements:

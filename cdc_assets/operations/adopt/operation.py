@@ -253,7 +253,7 @@ class _AdoptionSteps:
         for _ in range(TRIES):
             yield from self._merged()
             try:
-                before, settled = settled, adoption.settled(settled)
+                before, settled = settled, adoption.settle_doubts(settled)
                 if settled != before:  # a comparison takes its time
                     yield from self._merged()
                 with self._session.lease.hold():

@@ -235,7 +235,7 @@ class TableAdoption:
         """The number of changes that left values out, which the log alone does not prove."""
         return self._progress(self._require_begun()).doubts
 
-    def settled(self, before: int) -> int:
+    def settle_doubts(self, before: int) -> int:
         """Settles doubts by comparing the table with its source; returns their number.
 
         Args:

@@ -91,7 +91,7 @@ class FirstRead:
         while settled != before:  # a comparison takes its time, and may be of new doubts
             for _ in self._merged(standing):
                 yield ShadowTable(self._tables, _FIRST).progress
-            before, settled = settled, self._source.settled(standing, settled)
+            before, settled = settled, self._source.settle_doubts(standing, settled)
         state = self._tables.shadow(_FIRST)
         published = state.published if state else None
         return published is not None and is_settled(published, settled)

@@ -335,7 +335,7 @@ class _RebuildSteps:
                 return (yield from self._ended(self._awaited(begin), is_done=False))
             try:
                 if is_read:
-                    before, settled = settled, plan.source.settled(standing, settled)
+                    before, settled = settled, plan.source.settle_doubts(standing, settled)
                     if settled != before:  # a comparison takes its time
                         yield from self._caught_up(standing, is_read=True)
                 with self._session.lease.hold():

@@ -131,7 +131,7 @@ class ShadowFromSource:
         self._rebuild.continue_with(shadow.state)
         yield shadow.progress
 
-    def settled(self, standing: RebuildStanding, before: int) -> int:
+    def settle_doubts(self, standing: RebuildStanding, before: int) -> int:
         """Settles doubts by comparing the shadow table with its source; returns their number.
 
         Args:

@@ -251,7 +251,7 @@ class SignalResnapshot:
         with pace.step("look for rows"):
             found = self._unshown(note)
         with pace.step("one by one"):
-            settled = self._settled(found)
+            settled = self._settle(found)
         return SignalReport(
             table=table,
             rows=snapshot.rows,
@@ -284,7 +284,7 @@ class SignalResnapshot:
         begin = self._session.planner.marks(self._entry).begin
         return begin.merged_max(note.since).ranges_to(committed)
 
-    def _settled(self, found: UnshownRows) -> SettledKeys:
+    def _settle(self, found: UnshownRows) -> SettledKeys:
         """Asks the source for each of the rows, and removes or puts right those that differ.
 
         Raises:

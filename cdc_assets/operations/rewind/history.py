@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
 from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.errors import TerminalError
-from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.known_tables import replicated
 from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:

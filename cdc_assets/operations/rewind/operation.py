@@ -10,7 +10,7 @@ from pydantic import Field
 
 from cdc_assets.errors import ConfigError
 from cdc_assets.log.hours import HOUR, HourWindow
-from cdc_assets.operate.discovery import find_table, replicated
+from cdc_assets.operate.known_tables import find_table, replicated
 from cdc_assets.operate.services import Services
 from cdc_assets.operations.operation import (
     Job,

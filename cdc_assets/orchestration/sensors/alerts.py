@@ -14,7 +14,7 @@ import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError
-from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.known_tables import replicated
 from cdc_assets.operate.receivers import Receiver, deliver, receivers_of
 from cdc_assets.operate.services import utc_now
 from cdc_assets.operate.unsent import UnsentAlerts

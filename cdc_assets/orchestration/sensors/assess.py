@@ -11,7 +11,7 @@ from typing import Final
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.known_tables import replicated
 from cdc_assets.operate.plaintext import plaintext_logins
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.orchestration.assessing import look_now, verdicts

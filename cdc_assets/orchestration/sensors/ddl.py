@@ -9,7 +9,7 @@ import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.ddl import DdlProgress, DdlReading, TableStatement, follow
-from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.known_tables import replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.orchestration.keys import named, table_key
 from cdc_assets.orchestration.mount import sensor_status
@@ -34,7 +34,7 @@ def ddl_sensor(
         return dg.SensorResult(
             asset_events=[observation(config, each) for each in reading.statements],
             cursor=followed.to_cursor(),
-            skip_reason=" ".join(_said(reading)),
+            skip_reason=" ".join(_summary(reading)),
         )
 
     return dg.SensorDefinition(
@@ -46,7 +46,7 @@ def ddl_sensor(
     )
 
 
-def _said(reading: DdlReading) -> Iterator[str]:
+def _summary(reading: DdlReading) -> Iterator[str]:
     where = f" in {', '.join(reading.topics)}" if reading.topics else ": no source tells of any"
     yield f"{len(reading.statements)} new statements{where}."
     for topic, count in reading.expired.items():

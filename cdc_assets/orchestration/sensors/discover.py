@@ -11,7 +11,8 @@ from typing import Final
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.operate.discovery import discover, not_tables, replicated
+from cdc_assets.operate.discovery import discover
+from cdc_assets.operate.known_tables import not_tables, replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.orchestration.instance import limit_pools
 from cdc_assets.orchestration.keys import named, pool_name, table_key, topic_key

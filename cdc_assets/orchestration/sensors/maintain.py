@@ -26,7 +26,7 @@ from cdc_assets.changes.upkeep import LONGEST
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.maintenance import MaintenanceConfig
 from cdc_assets.errors import CdcError, message_of
-from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.known_tables import replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.operations.maintain import by_target, needs_text, no_session, upkeep_of
 from cdc_assets.operations.operation import Tables
@@ -137,7 +137,7 @@ def maintain_sensor(
     """Returns the sensor that starts runs for lake tables that need upkeep."""
     services = Services(config, clock)
     all_groups = by_target(replicated(config, loaded))
-    groups = [each for each in all_groups if _said(config, each).enabled]
+    groups = [each for each in all_groups if _upkeep_of(config, each).enabled]
     keys = [maintenance_key(config, each[0].target) for each in all_groups]
 
     @skipping_when_unreachable
@@ -226,7 +226,7 @@ def _chosen(
     for known, tables in sorted(seen, key=lambda each: each[0].visited):
         if len(chosen) == TABLES_AT_ONCE or (looks and time.monotonic() >= ends):
             break
-        if not is_worth_a_look(known, _said(services.config, tables), now):
+        if not is_worth_a_look(known, _upkeep_of(services.config, tables), now):
             continue
         looks += 1
         try:
@@ -269,6 +269,6 @@ def _request(config: ReplicationConfig, chosen: Sequence[MaintenanceRun]) -> dg.
     )
 
 
-def _said(config: ReplicationConfig, tables: Tables) -> MaintenanceConfig:
+def _upkeep_of(config: ReplicationConfig, tables: Tables) -> MaintenanceConfig:
     first = tables[0].table
     return config.source(first.source).upkeep(first)

@@ -70,7 +70,7 @@ class Reloads:
     _made: float = field(init=False)
     _missing: frozenset[str] = frozenset()
     _at: float = 0.0
-    _said: str = ""
+    _outcome: str = ""
 
     def __post_init__(self) -> None:
         self._made = self.clock()
@@ -83,9 +83,9 @@ class Reloads:
             changed: what the definitions lack, or have too much.
         """
         names, missing = ", ".join(changed), frozenset(changed)
-        is_same = bool(self._said) and missing == self._missing
+        is_same = bool(self._outcome) and missing == self._missing
         if is_same and self.clock() - self._at < SETTLE_SECONDS:
-            return self._said
+            return self._outcome
         server = code_server_of(context)
         if server is not None and os.environ.get(ENDS_VARIABLE):
             return self._end(server, names)
@@ -98,10 +98,12 @@ class Reloads:
         ) as problem:  # found tables are written anyhow
             return f"Waiting to load {names}: {problem}"
         self._missing, self._at = missing, self.clock()
-        self._said = f"Loaded the definitions again for {names}."
+        self._outcome = f"Loaded the definitions again for {names}."
         if is_same or not reloads:
-            self._said = f"Not loaded: {names}, {_THOUGH if reloads else _DID_NOTHING}. {_REMEDY}"
-        return self._said
+            self._outcome = (
+                f"Not loaded: {names}, {_THOUGH if reloads else _DID_NOTHING}. {_REMEDY}"
+            )
+        return self._outcome
 
     def _end(self, server: CodeServer, names: str) -> str:
         """Ends the code server, unless it is young; says so."""

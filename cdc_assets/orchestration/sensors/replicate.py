@@ -19,8 +19,8 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.log.hours import hour_of
 from cdc_assets.log.rounds import in_rounds
 from cdc_assets.naming import some_of
-from cdc_assets.operate.discovery import as_registered, replicated
 from cdc_assets.operate.hours import hours_to_read
+from cdc_assets.operate.known_tables import as_registered, replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.operate.survey import Survey, TableSurvey, survey
 from cdc_assets.orchestration import liveness

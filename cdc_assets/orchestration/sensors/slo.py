@@ -36,8 +36,8 @@ import dagster as dg
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import UnreachableError
 from cdc_assets.log.hours import HOUR, HourWindow, hour_of
-from cdc_assets.operate.discovery import as_registered, replicated
 from cdc_assets.operate.dropped import DropNews, follow_drops
+from cdc_assets.operate.known_tables import as_registered, replicated
 from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.operate.slo import slo_target
 from cdc_assets.operate.states import held_words

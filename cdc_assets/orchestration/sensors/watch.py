@@ -23,8 +23,8 @@ from cdc_assets.changes.alerting import AlertFinding, AlertKind
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError, TransientError, UnreachableError, message_of
 from cdc_assets.operate.alerts import AlertBook, News, tell
-from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.findings import ALL, THE_LOOK, CheckOutcome, MonitoredState, of_problem
+from cdc_assets.operate.known_tables import replicated
 from cdc_assets.operate.numbers import read_numbers
 from cdc_assets.operate.receivers import Receiver, beat, receivers_of
 from cdc_assets.operate.services import Clock, Services, utc_now
@@ -147,7 +147,7 @@ class _Watch:
             context.log.warning(problem)
         if isinstance(looked, Exception) and not isinstance(looked, TransientError):
             raise looked
-        return dg.SensorResult(skip_reason=_said(posted.sent, problems, looked))
+        return dg.SensorResult(skip_reason=_summary(posted.sent, problems, looked))
 
     def _post(self, news: News) -> _Posted:
         """Posts to all receivers at the same time: one that is slow delays no other.
@@ -179,20 +179,20 @@ class _Looking:
     """A look that is being taken, in a thread of its own."""
 
     def __init__(self, take: Callable[[], MonitoredState]) -> None:
-        self._found: MonitoredState | Exception | None = None
+        self._result: MonitoredState | Exception | None = None
         self._thread = threading.Thread(target=self._run, args=(take,), daemon=True)
         self._thread.start()
 
     def result(self, seconds: float) -> MonitoredState | Exception | None:
         """Returns the look or its error; None if it has not ended after so many seconds."""
         self._thread.join(seconds)
-        return self._found
+        return self._result
 
     def _run(self, take: Callable[[], MonitoredState]) -> None:
         try:
-            self._found = take()
+            self._result = take()
         except Exception as error:
-            self._found = error
+            self._result = error
 
 
 def _taken(services: Services, instance: dg.DagsterInstance) -> MonitoredState:
@@ -200,8 +200,8 @@ def _taken(services: Services, instance: dg.DagsterInstance) -> MonitoredState:
     entries = replicated(services.config, services.registry.load())
     tables = numbers.status.tables
     stored = next((each.survey.entry.target for each in tables if each.survey.state), None)
-    asked = services.parts.ask((each.table.source for each in tables), stored)
-    return MonitoredState(numbers, asked, _checked(services.config, entries, instance))
+    answers = services.parts.ask((each.table.source for each in tables), stored)
+    return MonitoredState(numbers, answers, _checked(services.config, entries, instance))
 
 
 def _checked(
@@ -278,8 +278,8 @@ def _judges_nothing(*_: object) -> bool:
     return False
 
 
-def _said(sent: Sequence[str], problems: Sequence[str], looked: MonitoredState | Exception) -> str:
-    said = [f"sent {'; '.join(sent)}"] if sent else []
-    said += [f"not sent: {each}" for each in problems]
-    said += [str(looked)] if isinstance(looked, Exception) else []
-    return "; ".join(said) or "nothing new"
+def _summary(sent: Sequence[str], problems: Sequence[str], look: MonitoredState | Exception) -> str:
+    words = [f"sent {'; '.join(sent)}"] if sent else []
+    words += [f"not sent: {each}" for each in problems]
+    words += [str(look)] if isinstance(look, Exception) else []
+    return "; ".join(words) or "nothing new"

@@ -21,8 +21,8 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import TerminalError, TransientError
 from cdc_assets.log.hours import HourWindow, hour_of
-from cdc_assets.operate.discovery import replicated
 from cdc_assets.operate.hours import hours_to_read
+from cdc_assets.operate.known_tables import replicated
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.states import held_words, reading_words
 from cdc_assets.operate.survey import TableSurvey

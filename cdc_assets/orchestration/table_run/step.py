@@ -92,7 +92,7 @@ class DirectiveWatch:
 
     def __init__(self, services: Services, table: TableName) -> None:
         self._services, self._table = services, table
-        self._found: TableDirectives = NOTHING
+        self._directives: TableDirectives = NOTHING
         self._looked = float("-inf")
 
     def wait_for_publish(self, scheduler: TableScheduler) -> None:
@@ -131,9 +131,9 @@ class DirectiveWatch:
     def _read(self, within: float = 0.0) -> TableDirectives:
         """Returns the directives as of ``within`` seconds ago at most."""
         if time.monotonic() - self._looked >= within:
-            self._found = self._services.desired.of(self._table)
+            self._directives = self._services.desired.of(self._table)
             self._looked = time.monotonic()
-        return self._found
+        return self._directives
 
 
 @dataclass

@@ -157,17 +157,17 @@ class RestartWatch:
         """
         pending = self.restarts.all_pending(self._plan.partitions)
         with decode(self.restarts.epochs) as placed:
-            begins, witnesses = self._found(placed, pending)
+            begins, witnesses = self._begins_and_witnesses(placed, pending)
             others = [each for p, each in witnesses.items() if p not in pending]
             if others:
                 raise RestartError(self._plan, min(others, key=lambda each: each.after_ms))
             if not witnesses:
                 return begins
             # Witnesses show more about their own partitions: `cdc_assets.changes.restarts.begin`.
-            more, _ = self._found(placed, witnesses)
+            more, _ = self._begins_and_witnesses(placed, witnesses)
         return {p: min(more.get(p, at), begins.get(p, at)) for p, at in {**begins, **more}.items()}
 
-    def _found(
+    def _begins_and_witnesses(
         self, placed: DataFrame, pending: Mapping[int, Restart]
     ) -> tuple[Mapping[int, int], Mapping[int, Restart]]:
         """Returns, by partition, where a pending restart begins, and the first witness of any."""

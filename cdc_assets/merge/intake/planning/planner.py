@@ -1,22 +1,14 @@
-"""Plans batches of tables: of new records in the log, and of replays.
-
-Finds where a table's next batch starts, and checks that the log still holds all from there on.
-
-A batch starts at the committed offsets of the newest publish. A table without one starts where it
-was made to begin, or behind another table of its name that was dropped, or where it began before
-people had it removed, or else where the log begins.
-"""
+"""Plans batches of tables: of new records in the log, and of replays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Final
+from dataclasses import replace
+from datetime import datetime
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import ConflictError, TerminalError, TransientError
+from cdc_assets.errors import ConflictError, TransientError
 from cdc_assets.formats.format import Format
 from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.carried import LastRecords
@@ -24,23 +16,13 @@ from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.values import TopicIdentity, Watermarks
 from cdc_assets.merge.intake.connections import Connections
 from cdc_assets.merge.intake.layouts import LakeTables
-from cdc_assets.merge.intake.planning.checks import (
-    Checks,
-    require_begun_here,
-    require_offsets,
-    require_read,
-)
 from cdc_assets.merge.intake.planning.configured import Configured
-from cdc_assets.merge.intake.planning.continuity import (
-    last_records,
-    require_kept,
-    require_unchanged,
-    require_whole,
-)
+from cdc_assets.merge.intake.planning.continuity import last_records, require_unchanged
 from cdc_assets.merge.intake.planning.cuts import Cut, Cuts, Extent
 from cdc_assets.merge.intake.planning.pending import Offsets, Pending
 from cdc_assets.merge.intake.planning.plans import Plans, Replays
-from cdc_assets.merge.intake.planning.topics import TopicNow, Topics, begin_of, continued
+from cdc_assets.merge.intake.planning.starts import Starts, require_read
+from cdc_assets.merge.intake.planning.topics import Topics, continued
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.result import Waiting
 from cdc_assets.registry import TableEntry
@@ -70,8 +52,7 @@ class Planner:
         self._log = log = connections.log
         self._configured = Configured(config, lake, log)
         self._topics = Topics(log, self._configured.reads_first)
-        self._checks = Checks(self._configured, log)
-        self._starts = Starts(self._configured, self._checks)
+        self._starts = Starts(self._configured, log)
         self._cuts = Cuts(self._configured, log, clock)
         self._plans = Plans(self._configured)
         self._replays = Replays(self._configured, lake, self._topics)
@@ -168,7 +149,7 @@ class Planner:
             what = "the table vanished while it was replayed"
             raise ConflictError(what, where=f"table={entry.table}", remedy="look who dropped it")
         require_read(entry, state)
-        self._checks.require_same_log(entry, state, state.published, now.identity)
+        self._starts.require_same_log(entry, state, state.published, now.identity)
         self._last_records(entry, state.published, now.marks, ranges)
         committed = state.published.offsets
         plan = self._plans.of(entry, state, Offsets(ranges, committed, committed), now, run_id)
@@ -236,112 +217,3 @@ class Planner:
 
 def _has_topic(state: TableState | None) -> bool:
     return bool(state and state.published and state.published.topic_id)
-
-
-_SKEW: Final = timedelta(hours=1)
-"""Most by which the clocks of producers may differ from this process's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Starts:
-    """The starts of tables' next batches.
-
-    Attributes:
-        configured: the tables.
-        checks: of their offsets.
-    """
-
-    configured: Configured
-    checks: Checks
-
-    def of(self, entry: TableEntry, state: TableState | None, now: TopicNow) -> OffsetVector:
-        """Returns the first offset to read of each partition, inclusive.
-
-        Args:
-            entry: the table.
-            state: of the lake's table; None if it is yet to be made.
-            now: its topic.
-
-        Raises:
-            LostRangeError, LogReplacedError: if the log does not continue from the offsets.
-            TransientError: if the table has another topic by now.
-            MovedKeysError: if partitions were added, and only offsets order changes.
-            TerminalError: if the table has no offsets, or records came under its former name, or
-                the end of a dropped table of the same name is unknown.
-        """
-        self.checks.require_none_late(entry)
-        require_offsets(entry, state)
-        if state and state.published:
-            start = state.published.offsets
-            self.checks.require_same_log(entry, state, state.published, now.identity)
-            self.checks.require_unmoved(entry, state, state.published, now.marks)
-        else:
-            start = self._of_new(entry, state, now)
-        require_kept(entry, start, now.marks, self.configured.rebuild_command(entry))
-        return start
-
-    def _of_new(self, entry: TableEntry, state: TableState | None, now: TopicNow) -> OffsetVector:
-        """Returns the start of a table that has no publish."""
-        if state:
-            require_begun_here(entry, state, now.identity)
-        begin = begin_of(state)
-        if begin is not None:
-            return begin
-        own = self._behind_another(entry, now)
-        if entry.begins is not None:
-            own = own.merged_max(entry.begins.at_in(now.identity.topic_id))
-        if self.configured.source(entry).lost_start == "fail":
-            require_whole(entry, now.marks, own)
-        return now.marks.begin.merged_max(own)
-
-    def _behind_another(self, entry: TableEntry, now: TopicNow) -> OffsetVector:
-        """Returns the end of a dropped table's changes under this name; empty without any."""
-        dropped = entry.dropped
-        if dropped is None or dropped.end is None:
-            return OffsetVector()
-        if dropped.topic_id:
-            return dropped.end_in(now.identity.topic_id) or OffsetVector()
-        times = (dropped.at, dropped.at + _SKEW)
-        first = self.checks.log.offsets_at([entry.topic], times)
-        since, later = (first[entry.topic, each] for each in times)
-        return end_by_time(entry, dropped.end, (since, later), now.marks)
-
-
-def end_by_time(
-    entry: TableEntry,
-    end: OffsetVector,
-    first: tuple[OffsetVector, OffsetVector],
-    marks: Watermarks,
-) -> OffsetVector:
-    """Returns the end of a dropped table's changes, which an earlier version noted without topic.
-
-    All changes of the dropped table are older than the note; all records of a recreated topic are
-    newer.
-
-    Args:
-        entry: the table.
-        end: noted.
-        first: the first offsets not older than the note, and those that are newer for certain.
-        marks: of the topic as it is.
-
-    Returns:
-        The end; empty if the topic was recreated.
-
-    Raises:
-        TerminalError: if neither is certain.
-    """
-    since, later = first
-    if all(since.get(p) >= at for p, at in end):
-        return end
-    if all(later.get(p) <= marks.begin.get(p) for p, _ in end):
-        return OffsetVector()
-    what = (
-        f"a dropped table of this name ended at offsets {end}, and it is unknown whether in this "
-        "topic, or before the topic was recreated"
-    )
-    where = f"table={entry.table} topic={entry.topic}"
-    remedy = (
-        "in the registry's file, give the table's `dropped` the `topic_id` of the topic as it is, "
-        "or take its `end` out if the topic was recreated since"
-    )
-    raise TerminalError(what, where=where, remedy=remedy, page="dropped-end-unknown")

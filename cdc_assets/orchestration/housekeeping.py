@@ -15,7 +15,7 @@ from typing import Final
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.operate.discovery import replicated
+from cdc_assets.operate.known_tables import replicated
 from cdc_assets.operate.services import utc_now
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.keys import (

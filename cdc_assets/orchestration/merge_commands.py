@@ -1,33 +1,41 @@
-"""Merges tables without the daemon, for `cdc-assets replicate`."""
+"""Merges tables without the daemon: the commands `replicate`, `replay` and `plan`."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 import dagster as dg
+from rich.console import Console
 from rich.text import Text
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.operate.discovery import discover, find_table, replicated
+from cdc_assets.errors import CdcError, ConfigError
+from cdc_assets.log.hours import HourWindow, hour_of
+from cdc_assets.operate.discovery import discover
+from cdc_assets.operate.known_tables import find_table, replicated, why_no_tables
 from cdc_assets.operate.services import Services
-from cdc_assets.operate.states import held_words, stopped_words
+from cdc_assets.operate.states import held_words, reading_words, stopped_words
 from cdc_assets.operate.survey import TableSurvey, survey
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.command_work import Failed, Work, unread, working
-from cdc_assets.orchestration.keys import TAIL, UNFINISHED
+from cdc_assets.orchestration.keys import REPLAY, TAIL, UNFINISHED
 from cdc_assets.orchestration.planning import RunPlan, Slots, is_due, one_run_reads, plan_runs
+from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.sensors.replicate import busy_tables, with_hours
+from cdc_assets.reference import explained
 from cdc_assets.registry import Registry, TableEntry
 
 WAIT_SECONDS: Final = 1.0
 PATIENCE_LOOKS: Final = 3
 """The first look, and two more at growing intervals: half a minute without new records."""
+RANGE_START: Final = "dagster/asset_partition_range_start"
+RANGE_END: Final = "dagster/asset_partition_range_end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,3 +182,78 @@ def selected(
     if selection.table is None:
         return entries
     return (find_table(config, Registry.of(entries), selection.table),)
+
+
+def run_replay(config: ReplicationConfig, table: str, first: str, last: str) -> Failed:
+    """Merges the hours from ``first`` to ``last`` (both inclusive) once more.
+
+    Hours before the table's first one belong to the first.
+
+    Raises:
+        CdcError: if the table or the hours do not exist.
+    """
+    start, end = parse_hour(first), parse_hour(last)
+    if end < start:
+        msg = f"--to {end.key} is before --from {start.key}"
+        raise ConfigError(msg, remedy="give the earlier hour first")
+    with working(config) as work:
+        entry = find_table(config, work.services.registry.load(), table)
+        start, end = (hour_of(each.start, entry.hours_from) for each in (start, end))
+        tags = {RANGE_START: start.key, RANGE_END: end.key}
+        work.run([entry], REPLAY, tags=tags)
+        return work.failed
+
+
+def parse_hour(text: str) -> HourWindow:
+    """Parses ``2026-03-01-07:00`` (a partition key) or ISO 8601, which is UTC without a zone.
+
+    Raises:
+        ConfigError: if the text is neither, or the hour is outside of the partitions.
+    """
+    try:
+        return HourWindow.from_key(text)
+    except ValueError:
+        pass
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        msg = f"{text!r} is not an hour"
+        raise ConfigError(msg, remedy="write 2026-03-01T07:00, in UTC") from None
+    return hour_of(at if at.tzinfo else at.replace(tzinfo=UTC))
+
+
+def run_plan(config: ReplicationConfig, table: str | None) -> Failed:
+    """Prints the plan of each table's next batch; changes nothing.
+
+    Returns:
+        The tables that could not be planned, with the reason.
+
+    Raises:
+        CdcError: if a part that all tables need does not answer, or nothing is selected.
+    """
+    from cdc_assets.merge import Replicator
+
+    services = Services(config)
+    registry = services.registry.load()
+    entries = [find_table(config, registry, table)] if table else replicated(config, registry)
+    if not entries:
+        raise why_no_tables(services)
+    seen = survey(services, entries, ages=False).answered()  # once, not by each table in turn
+    spark, failed, out = spark_resource(config), unread(seen.tables), Console()
+    to_read = {each.table: each.reading for each in seen.tables if each.reading is not None}
+    replicator = Replicator(config, spark.session, clock=services.clock)
+    try:
+        for entry in (each for each in entries if each.table not in failed):
+            if (reading := to_read.get(entry.table)) is not None:
+                text = f"to be read into {entry.target}: {reading_words(reading)}"
+            else:
+                try:
+                    found = replicator.plan(entry)
+                except CdcError as error:
+                    failed[entry.table] = explained(error)
+                    continue
+                text = found.describe() if found else f"nothing to merge of {entry.topic}"
+            out.print(Text(f"{entry.table}: {text}"), soft_wrap=True)
+    finally:
+        spark.forget()
+    return failed
