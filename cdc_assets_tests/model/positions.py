@@ -143,20 +143,6 @@ def oracle_position(
     return (in_epoch(Scheme.ORACLE, epoch, commit_scn), scn, order, offset)
 
 
-def mongodb_position(*, seconds: int, ordinal: int, offset: int) -> tuple[int, int, int]:
-    """Returns a MongoDB change's position: ``(seconds, ordinal, offset)`` of its cluster time.
-
-    The rule: `cdc_assets.formats.order.mongodb.MongoDbOrder`.
-
-    Args:
-        seconds: ``source.ts_ms`` in whole seconds, where it holds the cluster time; see
-            `cdc_assets.changes.position.scheme_of`.
-        ordinal: ``source.ord``.
-        offset: in Kafka.
-    """
-    return (seconds, ordinal, offset)
-
-
 def yugabyte_position(
     *, commit_time: int, op: YugabyteOp | None, offset: int
 ) -> tuple[int, int, int, int, int]:
