@@ -124,7 +124,7 @@ def test_a_table_that_was_taken_from_a_name_alone_is_corrected(cluster: Cluster)
     cluster.services.failures.record(entry.table, FailureKind.TERMINAL, "no change event", NOW)
     cluster.holding("heartbeat.shop", HEARTBEAT)
     found = cluster.look()
-    assert [each.topic for each in found.set_aside] == [topic]
+    assert [each.topic for each in found.registry.others] == [topic]
     assert found.registry.tables == frozenset()
     assert cluster.services.failures.load() == {}
 
