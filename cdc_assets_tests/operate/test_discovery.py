@@ -17,7 +17,8 @@ from cdc_assets.operate.discovery import LOOK_AGAIN_AFTER, Discovery, discover
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import read_status
-from cdc_assets.registry import RegistryFile, TableEntry, from_document, to_document
+from cdc_assets.registry import RegistryFile, TableEntry
+from cdc_assets.registry.document import from_document, to_document
 from cdc_assets_tests.waiting import until
 from cdc_assets_tests.world import NOW, World, entry_of
 

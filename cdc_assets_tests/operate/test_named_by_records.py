@@ -12,7 +12,8 @@ import pytest
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.operate.discovery import Discovery, add_seen, discover, not_tables
 from cdc_assets.operate.services import Services
-from cdc_assets.registry import TableEntry, Taken, from_document, to_document
+from cdc_assets.registry import TableEntry, Taken
+from cdc_assets.registry.document import from_document, to_document
 from cdc_assets_tests.configuration import platform, source, write
 from cdc_assets_tests.operate.test_discovery_of_others import Topics
 
