@@ -15,13 +15,13 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from cdc_assets.changes.numbering import epoch_at
 from cdc_assets.changes.position import Scheme, encode, floor_at
 from cdc_assets.changes.position.origin import binlog_file, sqlserver_lsn, trail_place, yugabyte_op
 from cdc_assets.decode import SETTINGS
 from cdc_assets.formats.order import NUMBERS, OrderState, Placed, order_of
 from cdc_assets.formats.order.binlog import records_of
 from cdc_assets_tests.model.positions import (
+    epoch_at,
     mariadb_position,
     mysql_position,
     oracle_position,
