@@ -17,7 +17,7 @@ from fsspec import AbstractFileSystem
 from cdc_assets.changes.names import TableName, stored_parts
 from cdc_assets.effects import effect
 from cdc_assets.errors import UnreachableError
-from cdc_assets.files import as_os_errors, files_at, registry_path, replace_file
+from cdc_assets.files import as_os_errors, files_at, replace_file
 
 END: Final = ".json"
 
@@ -47,11 +47,6 @@ class TableNotes:
     def __init__(self, url: str, words: NoteWords) -> None:
         self.url, self._words = url, words
         self._files, self._root = files_at(url)
-
-    @classmethod
-    def of_registry(cls, registry_url: str, folder: str, words: NoteWords) -> TableNotes:
-        """Returns the notes in a folder that belongs to a registry."""
-        return cls(registry_path(registry_url, folder), words)
 
     def read(self, table: TableName, kind: str = "") -> bytes | None:
         """Returns a note; None without one."""

@@ -19,7 +19,8 @@ from pyiceberg.io import load_file_io
 
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.slo import SloTarget
-from cdc_assets.config import BatchConfig, ReplicationConfig, Secret, load_config, parse_config
+from cdc_assets.config import ReplicationConfig, Secret, load_config, parse_config
+from cdc_assets.config.batch import BatchConfig
 from cdc_assets.config.load import DeprecatedKey
 from cdc_assets.databases.postgres.columns import PostgresColumn
 from cdc_assets.databases.postgres.types import describe_table

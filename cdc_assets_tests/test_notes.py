@@ -25,7 +25,7 @@ NAME = ["shop", "public", "orders"]
 
 @pytest.fixture
 def notes(tmp_path: Path) -> TableNotes:
-    return TableNotes.of_registry(str(tmp_path / "registry.json"), "notes", WORDS)
+    return TableNotes(str(tmp_path / "notes"), WORDS)
 
 
 def test_a_note_is_read_until_it_is_removed(notes: TableNotes) -> None:

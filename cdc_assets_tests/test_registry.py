@@ -16,16 +16,8 @@ from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.files import take_lock
 from cdc_assets.operate.failure_book import FailureBook
 from cdc_assets.operate.failures import FailureKind
-from cdc_assets.registry import (
-    HOURS_START,
-    Beginning,
-    Dropped,
-    Registry,
-    RegistryFile,
-    TableEntry,
-    from_document,
-    to_document,
-)
+from cdc_assets.registry import HOURS_START, Beginning, Dropped, Registry, RegistryFile, TableEntry
+from cdc_assets.registry.document import from_document, to_document
 
 THEN = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

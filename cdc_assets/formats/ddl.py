@@ -1,4 +1,4 @@
-"""Parses statements that change tables: those of SQL Server and Oracle with sqlglot.
+"""Parses statements that change tables: those of Oracle with sqlglot.
 
 Statements that cannot be parsed are reported as unread, so that the tables that they name are not
 taken for unchanged. https://sqlglot.com/sqlglot.html
@@ -31,21 +31,19 @@ from cdc_assets.schema.ddl import (
 _WORD: Final = re.compile(r"[\w$#]+")
 _COMMENTS: Final = re.compile(r"(?s)(?:\s*+/\*.*?\*/)*+")
 _STRINGS: Final = re.compile(r"'(?:[^']++|'')*+(?:'|\Z)")
-_NAME: Final = r'(?:"[^"]{1,200}+"|\[[^\]]{1,200}+\]|[\w$#]++)'
-"""Both databases have names of up to 128 characters. A quote without an end is looked for from each
-place where one may begin."""
+_NAME: Final = r'(?:"[^"]{1,200}+"|[\w$#]++)'
+"""Oracle has names of up to 128 characters. A quote without an end is looked for from each place
+where one may begin."""
 _NAMED: Final = rf"({_NAME}(?:\s*+\.\s*+{_NAME})*+)"
 _OF_NO_TABLE: Final = re.compile(
     r"(?i)\s*+(?:create|alter|drop)\s++(?:or\s++replace\s++)?+"
-    r"(?:(?:unique|bitmap|public|clustered|nonclustered|editionable|noneditionable|force)\s++)*+"
+    r"(?:(?:unique|bitmap|public|editionable|noneditionable|force)\s++)*+"
     r"(?:trigger|procedure|function|view|user|role|package|index)\b"
 )
 """Statements on other objects of a database, which name tables without changing them."""
 
 _ALTERED: Final = re.compile(rf"(?i)\s*+alter\s++table\s++(?:if\s++exists\s++)?+{_NAMED}\s++")
-_THINNING: Final = re.compile(
-    r"(?i)\b(?:(?:drop|truncate|exchange|switch)\s++(?:sub)?+partition|switch\s++to)\b"
-)
+_THINNING: Final = re.compile(r"(?i)\b(?:drop|truncate|exchange)\s++(?:sub)?+partition\b")
 """Clauses by which rows go or come with a whole partition."""
 
 _CREATED: Final = re.compile(
@@ -53,9 +51,7 @@ _CREATED: Final = re.compile(
 )
 """A statement whose effect is known without its columns."""
 
-_OTHER: Final = re.compile(
-    rf"(?i)\b(?:(?:with|to)\s++table|switch\s++(?:partition\s++\S++\s++)?+to)\s++{_NAMED}"
-)
+_OTHER: Final = re.compile(rf"(?i)\bwith\s++table\s++{_NAMED}")
 """The other table of such a clause."""
 
 _MYSQL: Final = "mysql"
@@ -69,7 +65,7 @@ def read_statement(text: str, dialect: str, schema: str) -> Statement:
     """Determines the effect of a text of one or more statements on tables.
 
     Never raises for a text, and takes time in proportion to its length. Only MySQL's and MariaDB's
-    tell what older rows get in a new column: SQL Server leaves them NULL in spite of a default.
+    tell what older rows get in a new column.
 
     Args:
         text: as in the source's event.
@@ -94,7 +90,6 @@ def _words(text: str) -> frozenset[str]:
         quoted.update(
             part.replace("\0", quote) for part in text.replace(2 * quote, "\0").split(quote)
         )
-    quoted.update(part.partition("]")[0] for part in text.split("[")[1:])
     return frozenset(plain | {each.casefold() for each in quoted})
 
 
@@ -113,7 +108,7 @@ def _read_mysql(text: str, _dialect: str, schema: str) -> tuple[TableChange, ...
 
 
 def _read(text: str, dialect: str, schema: str) -> tuple[TableChange, ...]:
-    """Reads a statement of SQL Server or Oracle."""
+    """Reads a statement of Oracle, or of an unknown database."""
     plain = text[found.end() :] if (found := _COMMENTS.match(text)) else text
     if _OF_NO_TABLE.match(plain):
         return ()
@@ -156,7 +151,7 @@ def _changes(tree: exp.Expr, schema: str) -> Iterator[TableChange]:
                 yield TableChange(TableChangeKind.TRUNCATED, _relation(each, schema))
         case exp.Command() if tree.name.casefold() not in _MAY_CHANGE:
             pass
-        case exp.Command() | exp.Execute():
+        case exp.Command():
             raise UnreadError
         case _:
             pass
@@ -191,21 +186,10 @@ def _columns(action: exp.Expr) -> Iterator[ColumnChange]:
         case exp.RenameColumn():
             name = action.args["to"].name
             yield ColumnChange(ColumnChangeKind.RENAMED, action.this.name, name)
-        case exp.ModifyColumn():
-            name, was = action.this.name, action.args.get("rename_from")
-            if was is not None and was.name != name:
-                yield ColumnChange(ColumnChangeKind.RENAMED, was.name, name)
-            kind = action.this.args.get("kind")
-            definition = kind.sql(_MYSQL) if isinstance(kind, exp.DataType) else ""
-            yield ColumnChange(ColumnChangeKind.RETYPED, name, definition=definition)
         case exp.Drop() if action.args.get("kind") == "COLUMN":
             for each in action.args["tables"]:
                 yield ColumnChange(ColumnChangeKind.DROPPED, each.name)
-        case exp.AlterColumn():
-            if (kind := action.args.get("dtype")) is not None:
-                definition = kind.sql(_MYSQL) if isinstance(kind, exp.DataType) else ""
-                yield ColumnChange(ColumnChangeKind.RETYPED, action.name, definition=definition)
-        case exp.Drop() | exp.AddConstraint() | exp.DropPrimaryKey() | exp.RenameIndex():
+        case exp.Drop() | exp.AddConstraint():
             pass
         case _:
             raise UnreadError

@@ -102,7 +102,7 @@ class Renames:
         self._clock = clock
         connections = connections or Connections.of(config)
         self._lake = QuarantineLake(config)
-        self._log, self._histories = connections.log, connections.histories
+        self._histories = connections.histories
         self._planner = Planner(config, replace(connections, lake=self._lake), clock)
         self._replicator = Replicator(config, spark, clock=clock, connections=connections)
 

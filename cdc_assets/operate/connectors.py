@@ -114,12 +114,6 @@ class Connects:
             return replace(view, working=Working.UNKNOWN, is_configured=False, away=None)
         return view
 
-    def rest(self, entry: TableEntry) -> ConnectRest | None:
-        """Returns the Connect of a table; None if nobody can be asked."""
-        connect = self._of(entry)
-        url = self._url(connect) if connect else ""
-        return ConnectRest(url) if url else None
-
     def _of(self, entry: TableEntry) -> ConnectConfig | None:
         return connect_of(self._config, entry.table.source)
 

@@ -48,13 +48,11 @@ class Discovery:
 
     ``refused`` says which tables could not be added, and why: two tables whose rows would be
     written to one Iceberg table, two topics of one table, a topic whose records nobody can judge.
-    ``set_aside`` are the topics newly found not to be tables.
     """
 
     registry: Registry
     added: tuple[TableEntry, ...]
     refused: tuple[CdcError, ...] = ()
-    set_aside: tuple[OtherTopic, ...] = ()
 
 
 def discover(services: Services) -> Discovery:
@@ -78,11 +76,9 @@ def discover(services: Services) -> Discovery:
     others = others_of(services.formats, judged, services.clock())
     mistaken = (*_named_by(known, {other.topic for other in others}), *named.mistaken)
     if others or mistaken:
-        known_others = {each.topic for each in known.others}
         known = services.registry.set_aside(others, mistaken)
         for table in mistaken:
             services.failures.clear(table)
-        others = tuple(each for each in others if each.topic not in known_others)
     left = [topic for topic in topics if topic not in {*judged.problems, *judged.tables}]
     by_name, ambiguous = _matching(services, known, left, kinds)
     shared, silent, untaken = _in_shared_topics(services, known, topics)
@@ -100,7 +96,7 @@ def discover(services: Services) -> Discovery:
         *unlisted,
         *late_under_old_names(known, services.log),
     )
-    return replace(found, refused=refused, set_aside=(*others, *untaken))
+    return replace(found, refused=refused)
 
 
 def add_seen(

@@ -130,10 +130,8 @@ class Pause(DirectiveOperation[PauseOptions, DirectivePlan]):
             return unchanged(entry, f"is paused already, {stored.paused.words()}")
         if stored.held is not None:
             return unchanged(entry, "is dropped, or being reset, already")
-        return changing(
-            entry,
-            "paused: no run is started for it; one that has it lets it go before its next batch",
-        )
+        words = "paused: no run is started for it; one that has it lets it go before its next batch"
+        return DirectivePlan(entry, words, f"would be {words}", changes=True)
 
     def changed(
         self, session: TableSession, options: PauseOptions, plan: DirectivePlan
@@ -203,11 +201,6 @@ class Resume(DirectiveOperation[ResumeOptions, ResumePlan]):
         for each in plan.directives:
             session.services.desired.remove(plan.entry.table, each)
         yield from ()
-
-
-def changing(entry: TableEntry, words: str) -> DirectivePlan:
-    """Returns the plan of a change."""
-    return DirectivePlan(entry, words, f"would be {words}", changes=True)
 
 
 def unchanged(entry: TableEntry, words: str) -> DirectivePlan:

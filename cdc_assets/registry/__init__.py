@@ -5,7 +5,6 @@ renamed at their sources, and the places where changes begin of tables that were
 lake.
 """
 
-from cdc_assets.registry.document import from_document, to_document
 from cdc_assets.registry.entries import (
     HOURS_START,
     UNTAKEN,
@@ -28,6 +27,4 @@ __all__ = [
     "RegistryFile",
     "TableEntry",
     "Taken",
-    "from_document",
-    "to_document",
 ]

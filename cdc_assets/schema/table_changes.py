@@ -101,10 +101,6 @@ class EvolutionPlan:
         """Returns the changes and refusals, for people."""
         return (*map(_described, self.changes), *(f"refused: {each}" for each in self.refused))
 
-    def describe(self) -> str:
-        """Describes the plan in one line, for plans and errors."""
-        return "; ".join([*map(_described, self.changes), *map(str, self.refused)])
-
     def after(self, table: TableSchema) -> TableSchema:
         """Returns the table's columns after the changes."""
         return evolved(table, self.changes)

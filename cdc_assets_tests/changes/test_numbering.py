@@ -16,7 +16,6 @@ from cdc_assets.changes.numbering import (
     Numbering,
     Place,
     RestartSeenLateError,
-    epoch_at,
     lineage_of,
     scan,
 )
@@ -30,6 +29,7 @@ from cdc_assets_tests.changes.toy_binlog import (
     Delivery,
     Toy,
 )
+from cdc_assets_tests.model.positions import epoch_at
 from cdc_assets_tests.toy.profiles import examples
 
 CUTS = st.lists(st.integers(0, 60), max_size=4)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +10,6 @@ from cdc_assets.changes.position import LAST, Scheme, decode, encode, scheme_of
 from cdc_assets.changes.position.scheme import binlog_file, sqlserver_lsn, trail_place, yugabyte_op
 from cdc_assets_tests.model.positions import (
     mariadb_position,
-    mongodb_position,
     mysql_position,
     oracle_position,
     postgres_position,
@@ -230,24 +227,6 @@ def test_a_streamed_change_of_oracle_needs_a_commit():
         oracle_position(commit_scn=None, scn=7, order=0, offset=0, is_read=False)
 
 
-# ── MongoDB ───────────────────────────────────────────────────────────────────────────────
-
-UINT32 = st.one_of(FEW, st.integers(0, 2**32 - 1))
-
-
-@pytest.mark.property
-@given(UINT32, UINT32, UINT32, UINT32)
-def test_cluster_times_compare_as_bson_timestamps_do(
-    seconds, ordinal, other_seconds, other_ordinal
-):
-    """As 64 bits without a sign, https://bsonspec.org/spec.html."""
-    left = struct.pack(">II", seconds, ordinal)
-    right = struct.pack(">II", other_seconds, other_ordinal)
-    ours = encode(mongodb_position(seconds=seconds, ordinal=ordinal, offset=1))
-    other = encode(mongodb_position(seconds=other_seconds, ordinal=other_ordinal, offset=1))
-    assert (ours < other) == (left < right)
-
-
 # ── YugabyteDB ────────────────────────────────────────────────────────────────────────────
 
 HYBRID = st.tuples(st.integers(1_760_000_000_000_000, 1_760_000_000_000_002), FEW)
@@ -342,7 +321,6 @@ def test_a_trail_goes_on_in_the_next_file():
             sqlserver_position(commit_lsn=(1, 2), change_lsn=None, serial=0, offset=5),
         ),
         (Scheme.ORACLE, oracle_position(commit_scn=2, scn=1, order=1, offset=5, is_read=False)),
-        (Scheme.MONGODB, mongodb_position(seconds=1, ordinal=1, offset=5)),
         (Scheme.YUGABYTE, yugabyte_position(commit_time=1, op=(1, 2, 3), offset=5)),
         (Scheme.YUGABYTE, yugabyte_position(commit_time=1, op=None, offset=5)),
         (Scheme.TRAIL, trail_position(place=(1, 2), offset=5)),

@@ -3,7 +3,8 @@
 import pytest
 
 from cdc_assets.changes.position import Scheme
-from cdc_assets.config import DatabaseConfig, Secret
+from cdc_assets.config import Secret
+from cdc_assets.config.database import DatabaseConfig
 from cdc_assets.databases.catalog import SourceTable
 from cdc_assets.databases.kinds import SourceCatalog, catalog_of
 from cdc_assets.databases.mysql import table as mysql

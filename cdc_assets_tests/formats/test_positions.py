@@ -15,15 +15,14 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from cdc_assets.changes.numbering import epoch_at
 from cdc_assets.changes.position import Scheme, encode, floor_at
 from cdc_assets.changes.position.scheme import binlog_file, sqlserver_lsn, trail_place, yugabyte_op
 from cdc_assets.decode import SETTINGS
 from cdc_assets.formats.order import NUMBERS, OrderState, Placed, order_of
 from cdc_assets.formats.order.binlog import records_of
 from cdc_assets_tests.model.positions import (
+    epoch_at,
     mariadb_position,
-    mongodb_position,
     mysql_position,
     oracle_position,
     postgres_position,
@@ -144,13 +143,6 @@ def of_oracle(source: Source, offset: int) -> Expected:
     )
 
 
-def of_mongodb(source: Source, offset: int) -> Expected:
-    ts_ms, ordinal = source["ts_ms"], source["ord"]
-    if not ts_ms or ts_ms % 1000 or ordinal is None or ordinal < 0:
-        return None
-    return mongodb_position(seconds=ts_ms // 1000, ordinal=ordinal, offset=offset)
-
-
 def of_yugabyte(source: Source, offset: int) -> Expected:
     op = None if is_read(source) else yugabyte_op(source["lsn"] or "")
     if source["commit_time"] is None or (op is None and not is_read(source)):
@@ -227,10 +219,6 @@ CASES: dict[Scheme, tuple[Callable[[Source, int], Expected], dict[str, list[Any]
             "txSeq": [None, 0, 4, -1],
             "ssn": [None, 9],
         },
-    ),
-    Scheme.MONGODB: (
-        of_mongodb,
-        {"ts_ms": [None, 0, 1000, 1558965508000, 1558965508001, 2**63 - 1], "ord": [None, -1, 3]},
     ),
     Scheme.YUGABYTE: (
         of_yugabyte,

@@ -71,6 +71,14 @@ def test_columns_afterwards_and_the_place_in_the_binlog_are_read() -> None:
     assert places == [(1, each["source"]["pos"]) for each in RECORDED[4:]]
 
 
+def test_a_change_of_sql_server_without_a_statement_tells_columns_alone() -> None:
+    source = {**RECORDED[4]["source"], "connector": "sqlserver"}
+    found = read_ddl(changed(source=source, ddl="N/A"), AT)
+    assert found is not None
+    assert [*found.statement.of(PEOPLE)] == []
+    assert found.columns_of(PEOPLE) == ("id", "name", "age", "pass", "city")
+
+
 def test_other_databases_and_other_events_say_nothing() -> None:
     assert said(changed(databaseName="other", tableChanges=[])) == []
     assert read_ddl({"op": "c", "after": {"ddl": "DROP TABLE people"}}, AT) is None

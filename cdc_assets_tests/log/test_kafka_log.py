@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.errors import ConfigError, UnreachableError
-from cdc_assets.log import HOURS_START, HourWindow, KafkaLog, hour_of
-from cdc_assets.log.hours import HOUR
+from cdc_assets.log.hours import HOUR, HOURS_START, HourWindow, hour_of
+from cdc_assets.log.kafka import KafkaLog
 from cdc_assets_tests.waiting import until
 
 START = datetime(2026, 3, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ import pytest
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.renamed import RenamedTable
 from cdc_assets.errors import UnreachableError
-from cdc_assets.log import KafkaLog
+from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.left_behind import late_under_old_names
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.broker import Broker

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from cdc_assets.errors import UnreachableError
-from cdc_assets.log import KafkaLog
+from cdc_assets.log.kafka import KafkaLog
 
 TIMEOUT_SECONDS = 10
 Question = Callable[[KafkaLog], object]

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.errors import UnreachableError
-from cdc_assets.log import KafkaLog
+from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.reader import Reader, Silence
 from cdc_assets_tests.toy.profiles import in_soak, is_soak
 

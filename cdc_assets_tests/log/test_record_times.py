@@ -12,7 +12,8 @@ import pytest
 
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.retention import FOR_EVER
-from cdc_assets.log import KafkaLog, hour_of
+from cdc_assets.log.hours import hour_of
+from cdc_assets.log.kafka import KafkaLog
 from cdc_assets_tests.broker import Broker
 
 pytestmark = pytest.mark.unit

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
-from cdc_assets.log import KafkaLog
+from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.reader import Reader
 from cdc_assets_tests.formats.debezium import debezium_json
 

@@ -187,7 +187,7 @@ def figures(done: BatchResult) -> dict[str, object]:
     """What is told of a batch, but for names of its own and times."""
     names = (
         "ranges", "start", "end", "records", "inserted", "updated", "deleted",
-        "tombstones_skipped", "rejected", "stale", "lag_records", "row_count", "passed_over",
+        "rejected", "stale", "lag_records", "row_count", "passed_over",
         "of_others", "other_tables",
     )  # fmt: skip
     return {name: getattr(done, name) for name in names}

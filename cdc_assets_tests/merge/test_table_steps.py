@@ -49,7 +49,7 @@ def test_a_new_column_is_described_before_it_is_added() -> None:
     plan = plan_columns(STORED, LAKE, [record(ID, NAME, BORN)])
     assert plan.steps == (DescribeColumns((BORN,)), AddColumns((BORN,)))
     assert plan.schema.columns == (ID, NAME, BORN)
-    assert [each.describe() for each in plan.changes] == ["add born date"]
+    assert [line for each in plan.changes for line in each.lines()] == ["add born date"]
 
 
 def test_a_column_that_was_described_and_not_added_is_added_without_asking_the_records() -> None:

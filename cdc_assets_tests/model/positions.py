@@ -5,6 +5,10 @@ The rules stand with the orders; here each is a function of plain numbers.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from cdc_assets.changes.numbering import Begin
 from cdc_assets.changes.position import LAST, Scheme, epoch_bits
 from cdc_assets.changes.position.scheme import SqlServerLsn, TrailPlace, YugabyteOp
 
@@ -20,6 +24,12 @@ def in_epoch(scheme: Scheme, epoch: int, number: int) -> int:
         msg = f"a {scheme} position above {bits} bits cannot be told from one of a later epoch"
         raise ValueError(msg)
     return epoch << bits | number
+
+
+def epoch_at(begins: Sequence[Begin], offset: int) -> int:
+    """Returns the epoch of the record at an offset of the partition."""
+    after = bisect_right(begins, offset, key=lambda begin: begin[0])
+    return begins[after - 1][1] if after else 0
 
 
 def postgres_position(
@@ -141,20 +151,6 @@ def oracle_position(
         msg = "a streamed change without a commit SCN has no position"
         raise ValueError(msg)
     return (in_epoch(Scheme.ORACLE, epoch, commit_scn), scn, order, offset)
-
-
-def mongodb_position(*, seconds: int, ordinal: int, offset: int) -> tuple[int, int, int]:
-    """Returns a MongoDB change's position: ``(seconds, ordinal, offset)`` of its cluster time.
-
-    The rule: `cdc_assets.formats.order.mongodb.MongoDbOrder`.
-
-    Args:
-        seconds: ``source.ts_ms`` in whole seconds, where it holds the cluster time; see
-            `cdc_assets.changes.position.scheme_of`.
-        ordinal: ``source.ord``.
-        offset: in Kafka.
-    """
-    return (seconds, ordinal, offset)
 
 
 def yugabyte_position(

@@ -167,9 +167,9 @@ def test_a_connector_is_one_finding_however_many_tables_wait(well: TableStatus) 
 @pytest.mark.parametrize(
     ("slot", "told"),
     [
-        (Slot("s", True, 1_000, 0, "reserved", None), False),
-        (Slot("s", True, 1_001, 0, "reserved", None), True),
-        (Slot("s", False, 10, 0, "unreserved", -5), True),
+        (Slot("s", True, 1_000, 0, "reserved"), False),
+        (Slot("s", True, 1_001, 0, "reserved"), True),
+        (Slot("s", False, 10, 0, "unreserved"), True),
     ],
 )
 def test_a_slot_that_grows(well: TableStatus, slot: Slot, told: bool) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.log import Watermarks
+from cdc_assets.log.values import Watermarks
 from cdc_assets.operate.assess.finding import Subject
 from cdc_assets.operate.assess.gather import Log, SourceFacts
 from cdc_assets.operate.assess.topics import judge_topic

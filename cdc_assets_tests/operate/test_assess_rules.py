@@ -343,7 +343,7 @@ def test_modes_of_a_newer_connector_leave_the_configured_ones() -> None:
 SERVER = PostgresServer(
     wal_level="logical",
     keep_bytes=10 << 30,
-    slots={"cdc_shop": Slot("cdc_shop", True, 1 << 20, 0, "reserved", None)},
+    slots={"cdc_shop": Slot("cdc_shop", True, 1 << 20, 0, "reserved")},
     publications={"cdc": PublishedOperations("cdc")},
 )
 
@@ -395,7 +395,7 @@ def test_what_is_wrong_with_a_server_is_named(
 
 
 def test_somebody_else_s_slot_counts_only_if_it_holds_wal_back() -> None:
-    other = Slot("other", False, 0, 0, "lost", None)
+    other = Slot("other", False, 0, 0, "lost")
     assert on_server(replace(SERVER, slots={**SERVER.slots, "other": other})) == {}
     full = replace(other, wal_status="extended", retained_bytes=9 << 30)
     found = on_server(replace(SERVER, slots={**SERVER.slots, "other": full}))

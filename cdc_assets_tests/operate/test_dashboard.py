@@ -70,7 +70,7 @@ def unknown(scraped: Mapping[str, set[str]], wanted: Collection[str]) -> list[st
 def everything(tmp_path: Path) -> Mapping[str, set[str]]:
     """What is exposed if all is known."""
     connector = connector_of("RUNNING", "FAILED")
-    slots = SourceSlots((Slot("cdc_shop", True, 10_000, 400, "reserved", None),))
+    slots = SourceSlots((Slot("cdc_shop", True, 10_000, 400, "reserved"),))
     status = status_of(table_status(tmp_path, connector=view_of(connector)))
     numbers = Numbers(status, (SourceNumbers("shop", (connector,), slots),), 0.5)
     registry = CollectorRegistry(auto_describe=False)

@@ -17,7 +17,8 @@ from cdc_assets.operate.discovery import LOOK_AGAIN_AFTER, Discovery, discover
 from cdc_assets.operate.failures import FailureKind
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import read_status
-from cdc_assets.registry import RegistryFile, TableEntry, from_document, to_document
+from cdc_assets.registry import RegistryFile, TableEntry
+from cdc_assets.registry.document import from_document, to_document
 from cdc_assets_tests.waiting import until
 from cdc_assets_tests.world import NOW, World, entry_of
 
@@ -124,7 +125,7 @@ def test_a_table_that_was_taken_from_a_name_alone_is_corrected(cluster: Cluster)
     cluster.services.failures.record(entry.table, FailureKind.TERMINAL, "no change event", NOW)
     cluster.holding("heartbeat.shop", HEARTBEAT)
     found = cluster.look()
-    assert [each.topic for each in found.set_aside] == [topic]
+    assert [each.topic for each in found.registry.others] == [topic]
     assert found.registry.tables == frozenset()
     assert cluster.services.failures.load() == {}
 

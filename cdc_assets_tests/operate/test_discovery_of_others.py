@@ -93,7 +93,7 @@ def test_a_schema_that_no_registry_knows_concerns_its_topic(
     (refused,) = looked.refused
     assert "does not know the schema id" in str(refused)
     assert "topic=avro.public.bad" in str(refused)
-    assert not looked.set_aside, "it is looked at again at once"
+    assert not looked.registry.others, "it is looked at again at once"
 
 
 def test_a_field_of_another_type_concerns_its_topic(
@@ -104,7 +104,7 @@ def test_a_field_of_another_type_concerns_its_topic(
         Topics({"json.public.bad": [b'{"status": {}}'], "json.public.good": [CHANGE]}),
     )
     assert tables(looked) == ["json.public.good"]
-    assert [each.topic for each in looked.set_aside] == ["json.public.bad"]
+    assert [each.topic for each in looked.registry.others] == ["json.public.bad"]
 
 
 def test_a_partition_without_a_leader_concerns_its_topic(

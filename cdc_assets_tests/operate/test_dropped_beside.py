@@ -11,7 +11,7 @@ from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.side import side_name
-from cdc_assets.log import Watermarks
+from cdc_assets.log.values import Watermarks
 from cdc_assets.operate.dropped import follow_drops
 from cdc_assets.operate.schema_drift import BY_CATALOG, Drift
 from cdc_assets.operate.services import Services

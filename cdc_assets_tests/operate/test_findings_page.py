@@ -119,8 +119,8 @@ def facts_of_connectors() -> Iterator[ConnectorCase]:
 
 def facts_of_postgres() -> Iterator[Postgres]:
     slots = {
-        "lost": Slot("lost", True, 0, 0, "lost", None),
-        "idle": Slot("idle", False, 1 << 40, 0, "reserved", None),
+        "lost": Slot("lost", True, 0, 0, "lost"),
+        "idle": Slot("idle", False, 1 << 40, 0, "reserved"),
     }
     published = {"cdc": PublishedOperations("cdc", delete=False, truncate=False)}
     server = PostgresServer("replica", None, slots, published)

@@ -180,7 +180,7 @@ def test_a_source_is_valid_through_no_time_unless_all_its_tables_are(tmp_path: P
 @pytest.mark.unit
 def test_connectors_and_slots_are_exposed_of_their_source(tmp_path: Path) -> None:
     broken = connector_of("RUNNING", "RUNNING", "FAILED", "SOMETHING")
-    slots = SourceSlots((Slot("cdc_shop", True, 10_000, 400, "reserved", None),))
+    slots = SourceSlots((Slot("cdc_shop", True, 10_000, 400, "reserved"),))
     status = status_of(table_status(tmp_path, connector=view_of(broken)))
     text = text_of(Numbers(status, (SourceNumbers("shop", (broken,), slots),), 0.5))
 

@@ -13,7 +13,8 @@ from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.operate.discovery import Discovery, add_seen, discover
 from cdc_assets.operate.known_tables import not_tables
 from cdc_assets.operate.services import Services
-from cdc_assets.registry import TableEntry, Taken, from_document, to_document
+from cdc_assets.registry import TableEntry, Taken
+from cdc_assets.registry.document import from_document, to_document
 from cdc_assets_tests.configuration import platform, source, write
 from cdc_assets_tests.operate.test_discovery_of_others import Topics
 
@@ -121,7 +122,7 @@ def test_rows_that_name_no_table_are_those_of_the_topics_name(world: World) -> N
 def test_changes_that_name_no_table_in_a_topic_that_names_none_are_shown(world: World) -> None:
     looked = world.look({"p.contacts": [b'{"id": 1, "__deleted": "false"}']})
     assert looked.added == ()
-    (other,) = looked.set_aside
+    (other,) = looked.registry.others
     assert (other.topic, other.holds) == (
         "p.contacts",
         "changes that no table takes: they name none, and the topic's name tells none",
@@ -224,7 +225,7 @@ def test_what_no_table_takes_is_counted_and_named(tmp_path: Path) -> None:
     world.services.log = topics_  # type: ignore[assignment]
     looked = discover(world.services)
     assert [str(each.table) for each in looked.added] == ["shop.OGG.STOCK"]
-    assert {each.topic: each.holds for each in looked.set_aside} == {
+    assert {each.topic: each.holds for each in looked.registry.others} == {
         "p.zb": "changes that no table takes: 2 of the 2 records looked at name no table ('ZB' is "
         "no schema and table)",
         "p.odd": "no JSON objects (is the source's format the connector's?)",

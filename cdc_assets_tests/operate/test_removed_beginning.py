@@ -17,6 +17,7 @@ from cdc_assets.operations.command import AnyOperation
 from cdc_assets.operations.drop.operation import DROP, RESET, DropOptions, ResetOptions
 from cdc_assets.operations.maintain import no_session
 from cdc_assets.operations.options import Options
+from cdc_assets.operations.running import carried_out
 from cdc_assets.operations.session import Host, TableSession
 from cdc_assets.registry import Beginning, TableEntry
 from cdc_assets_tests.configuration import NOWHERE
@@ -131,3 +132,23 @@ def test_what_was_lost_before_its_beginning_is_not_missed(make: Callable[..., Ma
     made = make(BEHIND, log_begin=3)
     assert reset(made).done
     assert begins(made) == Beginning(OWN, "topic")
+
+
+@pytest.mark.parametrize(
+    ("operation", "options", "line"),
+    [
+        (DROP, DropOptions(lake=True), "dropped: nothing is merged into it any more"),
+        (RESET, ResetOptions(), "reset: its log is merged again from now on"),
+    ],
+    ids=["drop", "reset"],
+)
+def test_the_removed_parts_are_told_once_to_people_and_in_the_document(
+    make: Callable[..., Made], operation: AnyOperation, options: Options, line: str
+) -> None:
+    world, entry = make(BEHIND)
+    told: list[str] = []
+    session = TableSession(world.services, [entry], Host("a-run", no_session))
+    report = carried_out(operation, options, session, lambda each: told.append(each.words))
+    parts = f"takes {entry.target} out of the catalog (files stay)"
+    assert [*told, *report.lines] == [f"{entry.table}: {parts}", f"{entry.table}: {line}"]
+    assert parts in report.document["did"]

@@ -10,7 +10,7 @@ from dagster._core.events import DagsterEvent, DagsterEventType, StepMaterializa
 from dagster._core.events.log import EventLogEntry
 from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 
-from cdc_assets.config import RunsConfig
+from cdc_assets.config.platform import RunsConfig
 from cdc_assets.log.hours import hour_of
 from cdc_assets.operate.contiguity import Contiguity
 from cdc_assets.operate.schema_drift import Drift

@@ -18,7 +18,7 @@ from cdc_assets.errors import CdcError, TerminalError, UnreachableError
 from cdc_assets.lake import Lake
 from cdc_assets.lake.packed import pack, unpack
 from cdc_assets.lake.properties import PREFIX
-from cdc_assets.log import KafkaLog
+from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.operate.seen_states import Condition
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.status import read_status

@@ -14,7 +14,7 @@ import pytest
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import OffsetVector, total_length
 from cdc_assets.changes.slo import SloTarget
-from cdc_assets.config import RunsConfig
+from cdc_assets.config.platform import RunsConfig
 from cdc_assets.errors import UnreachableError
 from cdc_assets.orchestration.scheduler import (
     Ends,

@@ -41,10 +41,10 @@ def batch_of(entry: TableEntry, end: OffsetVector = COMMITTED) -> BatchResult:
         table=entry.table, target=entry.target, topic=entry.topic,
         ranges=(OffsetRange(0, 0, end.get(0)),), start=OffsetVector(), end=end,
         hour=hour_of(NOW), snapshot_id=7, attempt_id="a", records=3, inserted=3, updated=0,
-        deleted=0, tombstones_skipped=0, rejected=0, stale=0, latency=LatencyHistogram(),
+        deleted=0, rejected=0, stale=0, latency=LatencyHistogram(),
         slo=SloWindow(), lag_records=0, row_count=None, file_count=None,
         schema=TableSchema((), ()), plan_text="", replay=False, duration_seconds=1.0,
-        published_at=NOW, steps={},
+        steps={},
     )  # fmt: skip
 
 

@@ -37,6 +37,10 @@ def evolution(lake: TableSchema, seen: TableSchema) -> EvolutionPlan:
 TABLE = schema(id=Primitive.INT, price=Decimal(10, 2))
 
 
+def described(plan: EvolutionPlan) -> str:
+    return "; ".join(plan.lines()).replace("refused: ", "")
+
+
 @pytest.mark.parametrize(
     ("record", "text"),
     [
@@ -56,7 +60,7 @@ TABLE = schema(id=Primitive.INT, price=Decimal(10, 2))
     ids=["same", "wider", "dropped", "added", "other scale", "other type"],
 )
 def test_a_plan_says_what_will_change(record, text):
-    assert evolution(TABLE, schema(**record)).describe() == text
+    assert described(evolution(TABLE, schema(**record))) == text
 
 
 def test_what_the_source_does_not_publish_stays_out():
@@ -183,7 +187,7 @@ REFUSING = ("column",)
 def test_each_change_is_answered_as_the_policy_has_it(change: str, policy: str) -> None:
     plan = plan_evolution(PEOPLE, CHANGED[change], POLICIES[policy])
     said = SAID[change][NAMES.index(policy)]
-    assert plan.describe() == said
+    assert described(plan) == said
     assert bool(plan.refused) == said.startswith(REFUSING)
 
 
@@ -215,7 +219,7 @@ def test_a_column_that_is_renamed_back_has_its_name_again() -> None:
     there = evolved(PEOPLE, plan_evolution(PEOPLE, CHANGED["rename"], EVOLVE).changes)
     plan = plan_evolution(there, PEOPLE, EVOLVE)
     back = evolved(there, plan.changes)
-    assert plan.describe() == "rename years to age"
+    assert described(plan) == "rename years to age"
     assert back.column("age").identity == Identity("", ("years",), ("years", "age"), 2, turn=2)
     assert homes(back, CHANGED["rename"]) == {"id": "id", "years": "age", "text": "text"}
 
@@ -256,10 +260,10 @@ def test_a_new_column_that_may_be_the_one_that_is_lacking_is_refused(lake, numbe
     assert "whether that is what it was called" in refused.why
     assert refused.page == "columns-in-doubt"
     gone = lake.with_absent(["age"])
-    assert plan_evolution(gone, record, EVOLVE).describe() == "add years int"
+    assert described(plan_evolution(gone, record, EVOLVE)) == "add years int"
     without = numbered(*((n, t, 0) for n, t, _ in (ID, AGE, TEXT)))
     unknown = numbered(*((n, t, 0) for n, t, _ in (ID, TEXT, ("years", Primitive.INT, 0))))
-    assert plan_evolution(without, unknown, EVOLVE).describe() == "add years int"
+    assert described(plan_evolution(without, unknown, EVOLVE)) == "add years int"
 
 
 def test_values_of_each_type_that_a_column_has_had_find_a_column() -> None:
@@ -267,7 +271,7 @@ def test_values_of_each_type_that_a_column_has_had_find_a_column() -> None:
     date = numbered(ID, ("age", Primitive.DATE, 2), TEXT)
     after = evolved(PEOPLE, plan_evolution(PEOPLE, text, NEW_COLUMN).changes)
     plan = plan_evolution(after, date, NEW_COLUMN)
-    assert plan.describe() == "add age__v3 date for what does not fit into age__v2"
+    assert described(plan) == "add age__v3 date for what does not fit into age__v2"
     after = evolved(after, plan.changes)
     found = [homes(after, each)["age"] for each in (PEOPLE, text, date)]
     assert found == ["age", "age__v2", "age__v3"]
@@ -305,7 +309,7 @@ def test_a_column_whose_older_rows_have_a_value_that_nothing_tells_is_refused() 
     (refused,) = plan_evolution(PEOPLE, record, EVOLVE).refused
     assert "existing: …" in refused.why
     assert refused.page == "older-rows-unknown"
-    assert plan_evolution(PEOPLE, record, IGNORE).describe() == "leave out born"
+    assert described(plan_evolution(PEOPLE, record, IGNORE)) == "leave out born"
 
 
 def test_configured_names_are_those_of_the_lake() -> None:
@@ -385,4 +389,4 @@ def test_an_enumeration_that_has_more_labels_is_described_by_all_of_them() -> No
 )  # fmt: skip
 def test_of_records_without_a_schema_no_value_may_mean_another(was, now, said) -> None:
     plan = by_catalog(Column("c", *was), Column("c", *now))
-    assert plan.describe() == said or (said == "refused" and len(plan.refused) == 1)
+    assert described(plan) == said or (said == "refused" and len(plan.refused) == 1)

@@ -31,7 +31,6 @@ NARROW_CUTS: Final = (
     "formats.mysql_definitions",
     "formats.mysql_words",
     "formats.order.binlog",
-    "formats.order.mongodb",
     "formats.order.oracle",
     "formats.order.sqlserver",
     "formats.order.tidb",

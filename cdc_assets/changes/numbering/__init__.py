@@ -45,7 +45,7 @@ https://mariadb.com/docs/server/ha-and-performance/standard-replication/gtid
 
 from cdc_assets.changes.numbering.records import BinlogRecord, Place, lineage_of
 from cdc_assets.changes.numbering.scan import RestartSeenLateError, scan
-from cdc_assets.changes.numbering.state import STAGES, Begin, Numbering, NumberingBegin, epoch_at
+from cdc_assets.changes.numbering.state import STAGES, Begin, Numbering, NumberingBegin
 
 __all__ = [
     "STAGES",
@@ -55,7 +55,6 @@ __all__ = [
     "NumberingBegin",
     "Place",
     "RestartSeenLateError",
-    "epoch_at",
     "lineage_of",
     "scan",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
@@ -158,9 +157,3 @@ def _stage(
 def _place(numbers: Sequence[int]) -> Place:
     file, pos = numbers
     return (file, pos)
-
-
-def epoch_at(begins: Sequence[Begin], offset: int) -> int:
-    """Returns the epoch of the record at an offset of the partition."""
-    after = bisect_right(begins, offset, key=lambda begin: begin[0])
-    return begins[after - 1][1] if after else 0

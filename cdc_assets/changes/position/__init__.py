@@ -12,7 +12,6 @@ scheme       numbers before the offset
 `mariadb`    epoch and file number, position in the file
 `sqlserver`  epoch and commit LSN (two numbers), change LSN (two numbers), serial number
 `oracle`     epoch and commit SCN, SCN, place in the transaction
-`mongodb`    seconds of the cluster time, ordinal
 `yugabyte`   commit time, term, index, write id
 `tidb`       commit timestamp
 `trail`      epoch and sequence number of the trail file, byte in it

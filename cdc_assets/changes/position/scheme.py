@@ -21,7 +21,6 @@ class Scheme(StrEnum):
     MARIADB = "mariadb"
     SQLSERVER = "sqlserver"
     ORACLE = "oracle"
-    MONGODB = "mongodb"
     YUGABYTE = "yugabyte"
     TIDB = "tidb"
     TRAIL = "trail"
@@ -39,7 +38,6 @@ _NUMBERS: Final = {
     Scheme.MARIADB: 3,
     Scheme.SQLSERVER: 6,
     Scheme.ORACLE: 4,
-    Scheme.MONGODB: 3,
     Scheme.YUGABYTE: 5,
     Scheme.TIDB: 2,
     Scheme.TRAIL: 3,

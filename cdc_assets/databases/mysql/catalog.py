@@ -37,8 +37,6 @@ _DIGIT: Final = re.compile(r"[0-9]")
 _FLOAT_DIGITS: Final = 6
 """As many as the catalog has of a ``float``: the value may have had more."""
 _QUOTED: Final = re.compile(r"'((?:[^'\\]|'')*)'")
-_GENERATED: Final = ("STORED GENERATED", "VIRTUAL GENERATED")
-"""In ``EXTRA``. ``DEFAULT_GENERATED`` is another thing: a default that is an expression."""
 
 
 def read_tables(dsn: str, tables: Iterable[TableName]) -> dict[TableName, MysqlTable]:
@@ -137,7 +135,7 @@ class _ServerSettings:
         binlog = settings_of(self.variables)
         left_out = filtered(schema, self.filters) if binlog.is_written else ()
         return MysqlTable(
-            tuple(_column(row[2:7], row[8]) for row in rows),
+            tuple(_column(row[2:6], row[8]) for row in rows),
             tuple(sorted(places, key=places.__getitem__)),
             comment or "",
             table_type == "SYSTEM VERSIONED",
@@ -156,15 +154,12 @@ def _definition(row: Sequence[Any]) -> tuple[str, str, str, str]:
 
 
 def _column(about: Sequence[Any], default: str | None) -> MysqlColumn:
-    name, type_text, nullable, comment, extra = about
-    words = extra.upper()
+    name, type_text, nullable, comment = about
     return MysqlColumn(
         name,
         type_text,
         nullable == "NO",
         comment or "",
-        any(each in words for each in _GENERATED),
-        "INVISIBLE" in words,
         default is not None and default.upper() != "NULL",
     )
 

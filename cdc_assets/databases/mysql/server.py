@@ -145,7 +145,6 @@ class BinlogServer:
     """One server.
 
     Attributes:
-        is_mariadb: which always has GTIDs.
         has_binlog: ``log_bin``.
         row_metadata: ``binlog_row_metadata`` in lower case; empty of servers that have none.
         kept_seconds: for so long binlog files are kept; None for ever, or by their size.
@@ -155,7 +154,6 @@ class BinlogServer:
         grants: by name, what the users may do that were asked for; None if it may not be asked.
     """
 
-    is_mariadb: bool = False
     has_binlog: bool = True
     row_metadata: str = "full"
     kept_seconds: int | None = None
@@ -178,7 +176,6 @@ def read_server(dsn: str, users: Iterable[str]) -> BinlogServer:
     settings, ((now, is_mariadb),) = answers(dsn, (_SETTINGS, {"names": _VARIABLES}), (_NOW, {}))
     said = {name.lower(): str(value).lower() for name, value in settings}
     return BinlogServer(
-        is_mariadb=bool(is_mariadb),
         has_binlog=said.get("log_bin", "") in {"on", "1"},
         row_metadata=said.get("binlog_row_metadata", ""),
         kept_seconds=_kept(said),

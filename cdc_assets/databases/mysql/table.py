@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from cdc_assets.databases.catalog import ColumnFacts
-from cdc_assets.databases.mysql.text_types import describe_text_table
 from cdc_assets.databases.mysql.type_text import holds
 from cdc_assets.databases.mysql.types import MysqlColumn, describe_table, with_unsigned
 from cdc_assets.errors import TerminalError
@@ -28,7 +27,6 @@ _OF_BINLOG: Final = (
     "binlog_format",
     "binlog_row_image",
     "binlog_row_value_options",
-    "binlog_row_metadata",
     "binlog_transaction_compression",
 )
 """The server's variables, in the order of `BinlogSettings`."""
@@ -57,7 +55,6 @@ class BinlogSettings:
         row_format: ``binlog_format``; "" of a server that has only one.
         row_image: ``binlog_row_image``.
         row_values: ``binlog_row_value_options``, of MySQL.
-        row_metadata: ``binlog_row_metadata``.
         compression: ``binlog_transaction_compression``, of MySQL 8.0.20 and later.
     """
 
@@ -65,7 +62,6 @@ class BinlogSettings:
     row_format: str = "row"
     row_image: str = "full"
     row_values: str = ""
-    row_metadata: str = ""
     compression: str = ""
 
     def fault(self) -> tuple[str, str] | None:
@@ -216,10 +212,6 @@ class MysqlTable:
         """Adds the integers that have no sign, see `with_unsigned`."""
         del modes
         return with_unsigned(described, (each for each in self.columns if each.name in names))
-
-    def described_as_text(self, zone: str | None) -> Described:
-        """Describes all columns as a format of texts writes them; see `describe_text_table`."""
-        return describe_text_table(self.columns, self.primary_key, zone=zone, comment=self.comment)
 
 
 # ── changes without events ───────────────────────────────────────────────────────────────

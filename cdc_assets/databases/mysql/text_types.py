@@ -93,11 +93,7 @@ _ALWAYS: Final[dict[str, Outcome]] = {
 
 
 def describe_text_table(
-    columns: Iterable[MysqlColumn],
-    key: tuple[str, ...],
-    *,
-    zone: str | None = None,
-    comment: str = "",
+    columns: Iterable[MysqlColumn], key: tuple[str, ...], *, zone: str | None = None
 ) -> Described:
     """Describes a table as a format that writes text writes it.
 
@@ -106,10 +102,9 @@ def describe_text_table(
         key: names of the key columns.
         zone: in which ``timestamp`` values are written: an IANA name or ``+hh:mm``; None if
             nobody has said, and such columns are refused.
-        comment: of the table.
     """
     mapped = tuple(map_text_column(column, zone) for column in columns)
-    return Described(mapped, key, "types in the records", comment)
+    return Described(mapped, key, "types in the records")
 
 
 def map_text_column(column: MysqlColumn, zone: str | None) -> Column | UnmappedColumn:

@@ -89,8 +89,6 @@ class MysqlColumn:
         type_text: ``COLUMN_TYPE``, or what a record says in its place.
         not_null: whether it is declared so.
         comment: ``COLUMN_COMMENT``.
-        is_generated: whether the database computes it, stored or virtual.
-        is_invisible: ``SELECT *`` leaves it out.
         has_default: whether rows that do not name it get a value.
         sql_type: a record's other word for how it was read, of ``java.sql.Types``; None if it has
             none.
@@ -100,8 +98,6 @@ class MysqlColumn:
     type_text: str
     not_null: bool = False
     comment: str = ""
-    is_generated: bool = False
-    is_invisible: bool = False
     has_default: bool = False
     sql_type: int | None = None
 

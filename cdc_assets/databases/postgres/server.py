@@ -34,8 +34,6 @@ class Slot:
         retained_bytes: WAL that the server keeps because of it.
         unconfirmed_bytes: WAL between its reader's confirmed position and the log's end.
         wal_status: ``reserved``, ``extended``, ``unreserved``, ``lost``; empty if it has none yet.
-        safe_bytes: WAL that can still be written before it is in danger of being lost; None if the
-            server keeps all of it (``max_slot_wal_keep_size`` is -1).
     """
 
     name: str
@@ -43,7 +41,6 @@ class Slot:
     retained_bytes: int
     unconfirmed_bytes: int
     wal_status: str
-    safe_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +144,7 @@ _SLOTS: Final = """
 SELECT slot_name::text, active,
   greatest(0, coalesce(pg_wal_lsn_diff(now_at, restart_lsn), 0))::bigint,
   greatest(0, coalesce(pg_wal_lsn_diff(now_at, confirmed_flush_lsn), 0))::bigint,
-  coalesce(wal_status, ''), safe_wal_size
+  coalesce(wal_status, '')
 FROM pg_replication_slots, LATERAL (
   SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn()
               ELSE pg_current_wal_lsn() END AS now_at

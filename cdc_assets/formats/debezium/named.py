@@ -29,11 +29,6 @@ def named_in(origin: Mapping[str, Any], source: str) -> TableName | None:
     return TableName(source, schema, table) if schema and table else None
 
 
-def database_of(origin: Mapping[str, Any]) -> str:
-    """Returns the database above the table's schema; empty if there is none."""
-    return _first(origin, ("db",)) if _first(origin, ("schema",)) else ""
-
-
 def _first(origin: Mapping[str, Any], names: tuple[str, ...]) -> str:
     found = (origin.get(name) for name in names)
     return next((each for each in found if isinstance(each, str) and each), "")

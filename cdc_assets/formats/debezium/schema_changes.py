@@ -2,7 +2,7 @@
 
 They are in a topic named like the connector's ``topic.prefix``. Each has the statement, its
 position in the source's log and, where Debezium could parse the statement, the tables as they are
-afterwards. SQL Server's have "N/A" for the statement. https://debezium.io/documentation/reference/3.6/connectors/mysql.html
+afterwards. SQL Server's have no statement. https://debezium.io/documentation/reference/3.6/connectors/mysql.html
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from cdc_assets.schema.ddl import Ddl, Relation, Statement, TableChange, TableCh
 _DIALECTS: Final = {
     "mysql": "mysql",
     "mariadb": "mysql",
-    "sqlserver": "tsql",
     "oracle": "oracle",
 }
+_NO_STATEMENT: Final = "N/A"
+"""Sent by SQL Server's connector for a statement, if not null."""
+
 _PLACES: Final = ("file", "pos", "gtid", "scn", "commit_scn", "commit_lsn", "change_lsn")
 _OF_BINLOGS: Final = ("mysql", "mariadb")
 _FILE: Final = re.compile(r"(?s).+\.([0-9]{1,10})")
@@ -52,6 +54,8 @@ def read_ddl(event: JsonObject, coordinate: Coordinate) -> Ddl | None:
         statement = Statement(tuple(keys), tables)
     elif not isinstance(text, str) or not text:
         statement = Statement((), tables, is_read=not tables)
+    elif text == _NO_STATEMENT and source.get("connector") == "sqlserver":
+        statement = Statement((), tables)
     else:
         dialect = _DIALECTS.get(str(source.get("connector")))
         schema = event.get("schemaName") or event.get("databaseName") or ""

@@ -6,7 +6,6 @@ from cdc_assets.formats.order.order import (
     Order,
     OrderState,
     Placed,
-    Scanned,
     position_bytes,
 )
 from cdc_assets.formats.order.orders import order_of
@@ -17,7 +16,6 @@ __all__ = [
     "Order",
     "OrderState",
     "Placed",
-    "Scanned",
     "order_of",
     "position_bytes",
 ]

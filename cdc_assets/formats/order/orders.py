@@ -6,7 +6,6 @@ from typing import Final
 
 from cdc_assets.changes.position import Scheme
 from cdc_assets.formats.order.binlog import BinlogOrder, MariaDbOrder
-from cdc_assets.formats.order.mongodb import MongoDbOrder
 from cdc_assets.formats.order.offset import OffsetOrder
 from cdc_assets.formats.order.oracle import OracleOrder
 from cdc_assets.formats.order.order import Order
@@ -24,7 +23,6 @@ _ORDERS: Final[dict[Scheme, Order]] = {
         MariaDbOrder(),
         SqlServerOrder(),
         OracleOrder(),
-        MongoDbOrder(),
         YugabyteOrder(),
         TidbOrder(),
         TrailOrder(),

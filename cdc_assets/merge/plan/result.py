@@ -26,7 +26,6 @@ class BatchResult:
         snapshot_id: head of ``main`` after the batch.
         records: change events with a value.
         inserted, updated, deleted: change events of each kind (snapshot rows are inserts).
-        tombstones_skipped: records without a value: Debezium sends one after each delete.
         passed_over: records that are no changes; ``of_others`` those of other tables in the topic,
             of which ``other_tables`` names the most frequent as ``schema.table``.
         statements: on the table, found among its records.
@@ -54,7 +53,6 @@ class BatchResult:
     inserted: int
     updated: int
     deleted: int
-    tombstones_skipped: int
     rejected: int
     stale: int
     latency: LatencyHistogram
@@ -66,7 +64,6 @@ class BatchResult:
     plan_text: str
     replay: bool
     duration_seconds: float
-    published_at: datetime
     steps: Mapping[str, float]
     valid_through: datetime | None = None
     passed_over: int = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import Column as Expression
@@ -11,7 +10,7 @@ from pyspark.sql import functions as F
 
 from cdc_assets.merge.statements import sql
 from cdc_assets.schema.comparing import Compared, Form
-from cdc_assets.schema.types import ListOf, Primitive
+from cdc_assets.schema.types import ListOf
 
 _HEX_FLOAT: Final = r"^-?0x([01])\.([0-9a-f]+)p(-?[0-9]+)$"
 _BIAS: Final = 1023
@@ -118,9 +117,3 @@ def _bits(value: Expression) -> Expression:
         .when(value == float("-inf"), F.lit("fff0000000000000"))
         .otherwise(F.concat(head, fraction))
     )
-
-
-def as_text(compared: Compared) -> Compared:
-    """Returns the same column for use where only its canonical text is available."""
-    column = replace(compared.column, type=Primitive.STRING)
-    return Compared(column, Form.TEXT)

@@ -52,10 +52,9 @@ class RowRepair:
 
 @dataclass(frozen=True, slots=True)
 class RepairCounts:
-    """Numbers of keys that were repaired, were overtaken by a change, and cannot be repaired."""
+    """Numbers of keys that were repaired, and that cannot be repaired."""
 
     repaired: int
-    overtaken: int
     unrepaired: int
 
 
@@ -123,12 +122,12 @@ class Repair:
             what = "no change of the table was applied yet: it is unknown what a row is newer than"
             raise TerminalError(what, where=self._where, remedy=f"rebuild {self._entry.table}")
         if not able:
-            return RepairCounts(0, 0, len(wanted))
+            return RepairCounts(0, len(wanted))
         try:
             repaired = self._repaired(able)
         finally:
             self._way.clear()
-        return RepairCounts(repaired, len(able) - repaired, len(wanted) - len(able))
+        return RepairCounts(repaired, len(wanted) - len(able))
 
     def _repaired(self, wanted: Sequence[RowRepair]) -> int:
         tries = 1

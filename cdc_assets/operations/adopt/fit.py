@@ -55,7 +55,6 @@ class Fit:
         schema: the source's columns, with the types that the lake's have.
         properties: the properties that make the table ours.
         changes: the changes of its columns.
-        added: the names of the source's columns that the table does not have.
         extra: the names of the columns that the source does not have: they are kept.
     """
 
@@ -63,7 +62,6 @@ class Fit:
     schema: TableSchema
     properties: Mapping[str, str]
     changes: tuple[AdoptionChange, ...]
-    added: tuple[str, ...]
     extra: tuple[str, ...]
 
 
@@ -93,9 +91,8 @@ def compared(
     )
     version = max(int(required.properties[_VERSION]), state.format_version or 1)
     said = {**required.properties, SCHEMA: to_json(schema), _VERSION: str(version)}
-    added = tuple(name for name in schema.names if name not in there)
     changes = tuple(_changes(state, required, schema, extra, catalog))
-    return Fit(refusals, schema, said, changes, added, extra)
+    return Fit(refusals, schema, said, changes, extra)
 
 
 def _as_it_is(schema: TableSchema, there: Mapping[str, LakeColumn]) -> TableSchema:

@@ -15,7 +15,7 @@ from cdc_assets.operations.drop.removal import (
     require_beginning,
     require_own,
 )
-from cdc_assets.operations.operation import Job, Progress
+from cdc_assets.operations.operation import Job, Progress, Report
 from cdc_assets.operations.options import NamedTables, Planned
 from cdc_assets.operations.session import Host, TableSession
 from cdc_assets.operations.steering import (
@@ -43,14 +43,21 @@ class RemovalPlan(DirectivePlan):
 
     Attributes:
         known: the directive of an earlier run of the same command; None if there is none.
+        end: the result for people who were shown the removed parts as progress; empty for `words`.
     """
 
     known: DirectiveNote | None = None
+    end: str = ""
 
     def directive(self, session: TableSession, command: str, why: str) -> DirectiveNote:
         """Returns the directive to store: the earlier one, or a new one."""
         by = session.host.author(f"cdc-assets {command}")
         return self.known or DirectiveNote(session.clock(), by, why)
+
+    def report(self) -> Report:
+        """Returns the report, whose lines do not repeat the progress."""
+        line = f"{self.entry.table}: {self.end or self.words}"
+        return replace(DirectivePlan.report(self), lines=(line,))
 
 
 class Drop(DirectiveOperation[DropOptions, RemovalPlan]):
@@ -81,12 +88,14 @@ class Drop(DirectiveOperation[DropOptions, RemovalPlan]):
             return _without_lake(entry, known)
         require_own(entry, "drop --lake")
         found = remains(services, entry)
-        words = f"nothing is merged into it any more; {found.words()}"
+        end = "nothing is merged into it any more"
+        words = f"{end}; {found.words()}"
         if known is not None and known.removal is Removal.DONE and found.is_nothing:
             already = f"is dropped already: {words}"
             return RemovalPlan(entry, already, already, changes=False)
-        dropped = f"dropped: {words}"
-        return RemovalPlan(entry, dropped, f"would be {dropped}", changes=True, known=known)
+        dropped, end = f"dropped: {words}", f"dropped: {end}"
+        would = f"would be {dropped}"
+        return RemovalPlan(entry, dropped, would, changes=True, known=known, end=end)
 
     def changed(
         self, session: TableSession, options: DropOptions, plan: RemovalPlan
@@ -135,12 +144,14 @@ class Reset(DirectiveOperation[ResetOptions, RemovalPlan]):
             require_own(entry, "reset")
             require_beginning(services, entry)
         found = remains(services, entry).words()
+        end = "its log is merged again from now on"
         return RemovalPlan(
             entry,
-            f"reset: {found}; its log is merged again from now on",
+            f"reset: {found}; {end}",
             f"would be: {found}; then its log is merged again",
             changes=True,
             known=known,
+            end=f"reset: {end}",
         )
 
     def changed(

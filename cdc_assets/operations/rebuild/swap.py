@@ -11,7 +11,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
@@ -25,7 +24,7 @@ from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.at_source import AT_SOURCE, AtSource
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.columns import COLUMN, DROPPED, LEFT_OUT
-from cdc_assets.lake.properties import MODE, WHERE
+from cdc_assets.lake.properties import MODE, PREFIX, WHERE
 from cdc_assets.lake.quarantined import QuarantineLake
 from cdc_assets.lake.side import side_of
 from cdc_assets.merge.apply.branch import Branch
@@ -50,8 +49,6 @@ from cdc_assets.operations.rebuild.tables import (
 )
 from cdc_assets.schema.file_layout import FileLayout, Term, Transform
 from cdc_assets.schema.iceberg import from_iceberg
-
-_OURS: Final = "cdc-assets."
 
 
 def swap(tables: RebuildTables, standing: RebuildStanding, begun: str | None, settled: int) -> bool:
@@ -305,7 +302,7 @@ def _layout(state: TableState) -> tuple[object, ...]:
 
 
 def _is_layout(name: str) -> bool:
-    return name.startswith(_OURS) and name not in OF_REBUILD and not name.startswith(AT_SOURCE)
+    return name.startswith(PREFIX) and name not in OF_REBUILD and not name.startswith(AT_SOURCE)
 
 
 def _properties(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
@@ -314,7 +311,7 @@ def _properties(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str
     A table that is replaced keeps its properties. The old properties of columns and of the mode are
     emptied, as a replacement removes none.
     """
-    theirs = {name: value for name, value in old.items() if not name.startswith(_OURS)}
+    theirs = {name: value for name, value in old.items() if not name.startswith(PREFIX)}
     of_columns = {name: "" for name in old if name.startswith((COLUMN, LEFT_OUT, DROPPED))}
     rest = {name: each for name, each in new.items() if name not in OF_REBUILD}
     return {**theirs, **of_columns, MODE: "", WHERE: "", **rest}

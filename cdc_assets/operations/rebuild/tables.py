@@ -202,8 +202,8 @@ class RebuildTables:
         if self.entry.topic != topic:
             raise TransientError(what, where=self.where, remedy="run the same command again")
 
-    def require_same(self, shadow: TableState | None, begun: str | None) -> TableState:
-        """Returns the shadow table, if this process has begun with it or with none.
+    def require_same(self, shadow: TableState | None, begun: str | None) -> None:
+        """Requires the shadow table that this process has begun with, or any if with none.
 
         Args:
             shadow: the shadow table as it is now.
@@ -214,7 +214,6 @@ class RebuildTables:
         """
         if shadow is None or (begun is not None and id_of(shadow) != begun):
             raise self.moved()
-        return shadow
 
     # ── errors of several steps ──────────────────────────────────────────────────────────
 

@@ -71,11 +71,6 @@ class LocalStack:
             *(self.mariadb, self.registry),
         )
 
-    @property
-    def usual_parts(self) -> tuple[Part, ...]:
-        """The default parts, which are started unless others are named."""
-        return tuple(part for part in self.parts if part.name in DEFAULT_PARTS)
-
     def up(
         self, parts: Sequence[str] = DEFAULT_PARTS, progress: Progress | None = None
     ) -> StackStatus:
