@@ -73,7 +73,7 @@ def scheme_of(source: Mapping[str, object]) -> Scheme:
     A source whose position is not filled in, such as an empty binlog file name, is ordered by
     the Kafka offset, like an unknown connector.
 
-    So is MongoDB, though there is a scheme for it. Rows of its snapshots have no cluster time
+    So is MongoDB. Rows of its snapshots have no cluster time
     (``ord`` is -1 and ``ts_ms`` is the connector's clock), and since Debezium 3.4 ``ts_ms`` of
     changes is wall time, whose second may differ from that of ``ord``.
     """
