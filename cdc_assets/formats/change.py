@@ -26,7 +26,7 @@ def change_of(envelope: Envelope, spec: ReadSpec, fmt: Format) -> Expression:
         F.coalesce(envelope.is_read, F.lit(False)),
         envelope.after.row,
         envelope.before.row,
-        envelope.record_key.row,
+        _key_of_record(envelope, spec),
         envelope.left_out.names,
         envelope.unchanged,
         F.col("key").isNotNull(),
@@ -36,6 +36,15 @@ def change_of(envelope: Envelope, spec: ReadSpec, fmt: Format) -> Expression:
         _tells_time(envelope.source),
         spec.order.source_micros(envelope.source),
     )
+
+
+def _key_of_record(envelope: Envelope, spec: ReadSpec) -> Expression:
+    """Returns the record's own key where it may be needed: a row after a change has its key."""
+    key = envelope.record_key.row
+    if envelope.checks_texts:
+        return key
+    rowless = ("d", TOMBSTONE) if spec.tombstone_keys else ("d",)
+    return F.when(envelope.op.isin(*rowless), key)
 
 
 def _wanted(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, object]:

@@ -249,6 +249,8 @@ _SETTINGS: Final = {
     # A batch's fold is cached. Most of it are structs, which Spark does not compress anyway, and to
     # look for what it may compress takes a fifth of a backlog's time.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    # Spark's first reader of Kafka turns each record into an object of Scala and back.
+    "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     **decode.SETTINGS,
 }
 

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.StreamReadConstraints;
 import com.fasterxml.jackson.core.json.JsonReadFeature;
+import com.fasterxml.jackson.core.util.JsonRecyclerPools;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -35,6 +36,7 @@ public final class JsonReader extends Named<InternalRow> {
                     .disable(JsonFactory.Feature.INTERN_FIELD_NAMES)
                     .disable(JsonFactory.Feature.CHARSET_DETECTION)
                     .enable(JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS)
+                    .recyclerPool(JsonRecyclerPools.newConcurrentDequePool()) // Spark's threads have many locals
                     .streamReadConstraints(
                             StreamReadConstraints.builder()
                                     .maxStringLength(Integer.MAX_VALUE)

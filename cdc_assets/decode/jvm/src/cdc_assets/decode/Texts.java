@@ -32,8 +32,7 @@ final class Texts {
         int at = from;
         for (; at <= bytes.length - 8; at += 8) {
             long eight = (long) LONGS.get(bytes, at);
-            long unlike = eight ^ BACKSLASHES;
-            if (((eight | ((unlike - LOW) & ~unlike)) & HIGH) != 0) {
+            if (((eight | haveBackslash(eight)) & HIGH) != 0) {
                 break;
             }
         }
@@ -41,6 +40,24 @@ final class Texts {
             at++;
         }
         return at;
+    }
+
+    /** Returns the place of the first backslash, or the length. */
+    private static int backslash(byte[] bytes, int from) {
+        int at = from;
+        while (at <= bytes.length - 8 && (haveBackslash((long) LONGS.get(bytes, at)) & HIGH) == 0) {
+            at += 8;
+        }
+        while (at < bytes.length && bytes[at] != '\\') {
+            at++;
+        }
+        return at;
+    }
+
+    /** Returns eight bytes of which one has its highest bit set if one of these is a backslash. */
+    private static long haveBackslash(long eight) {
+        long unlike = eight ^ BACKSLASHES;
+        return (unlike - LOW) & ~unlike;
     }
 
     private static boolean isAscii(byte[] bytes, int from) {
@@ -60,10 +77,7 @@ final class Texts {
 
     /** Returns whether an escape names a surrogate outside of a pair. */
     private static boolean hasHalfACharacter(byte[] bytes, int from) {
-        for (int at = from; at < bytes.length - 1; at++) {
-            if (bytes[at] != '\\') {
-                continue;
-            }
+        for (int at = backslash(bytes, from); at < bytes.length - 1; at = backslash(bytes, at + 1)) {
             at++;
             if (bytes[at] != 'u') {
                 continue;

@@ -16,6 +16,7 @@ class TextsTest {
         {'a'}, {'"'}, {'\\'}, {'\\', '\\'}, {'\\', 'n'}, {'\\', 'u'}, {'u'}, {'0'}, {(byte) 0xc3, (byte) 0xa9},
         {(byte) 0xf0, (byte) 0x9f, (byte) 0x98, (byte) 0x80}, {(byte) 0x80}, {(byte) 0xed, (byte) 0xa0, (byte) 0x80},
         {'\\', 'u', 'D', '8', '3', 'd'}, {'\\', 'u', 'd', 'e', '0', '0'}, {'\\', 'u', '0', '0', 'e', '9'},
+        {'m', 'o', 'r', 'e', ' ', 't', 'h', 'a', 'n', ' ', 'a', ' ', 'w', 'o', 'r', 'd'},
     };
 
     private static final Pattern ESCAPE = Pattern.compile("\\\\u[0-9a-fA-F]{4}");
@@ -37,7 +38,7 @@ class TextsTest {
     }
 
     private static byte[] bytes(Random random, int parts) {
-        ByteBuffer found = ByteBuffer.allocate(6 * parts + 9);
+        ByteBuffer found = ByteBuffer.allocate(16 * parts + 9);
         for (int at = random.nextInt(10); at > 0; at--) {
             found.put((byte) 'x'); // words of eight bytes begin anywhere
         }
