@@ -105,7 +105,6 @@ def expected(rows: list[dict[str, Any]], pardoned: str) -> tuple[BatchFigures, d
     }  # fmt: skip
     figures = BatchFigures(
         records=len(rows) - sum(by_op[each] for each in NO_CHANGES),
-        tombstones=by_op[TOMBSTONE],
         by_op={op: by_op[op] for op in ("c", "u", "r", "d", "t")},
         rejected=len(rows) - len(sound),
         ages=LatencyHistogram.of(

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
@@ -54,19 +54,6 @@ class MissingRowError(RejectedRecordError):
     """
 
     page = "keyless-missing-row"
-
-
-@dataclass(frozen=True, slots=True)
-class CountedEvents:
-    """The events of a batch that count.
-
-    Attributes:
-        frame: the events, cached.
-        repeated: number of events left out.
-    """
-
-    frame: DataFrame
-    repeated: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +113,7 @@ def highest_read(frame: DataFrame) -> str:
 class CountedTable:
     """The lake table of a keyless table while a batch is applied to it."""
 
-    def __init__(
-        self, spark: SparkSession, catalog: str, plan: BatchPlan, steps: Steps, ledger: Ledger
-    ) -> None:
-        self._spark = spark
+    def __init__(self, catalog: str, plan: BatchPlan, steps: Steps, ledger: Ledger) -> None:
         self._catalog = catalog
         self._plan = plan
         self._steps = steps

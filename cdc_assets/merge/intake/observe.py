@@ -118,7 +118,6 @@ class BatchObserver:
         begins_with_one = is_of_one and got["begun"] == len(self._ranges)
         return BatchFigures(
             records=got["total"] - sum(by_op[each] for each in _NO_CHANGES),
-            tombstones=by_op[TOMBSTONE],
             by_op={op: by_op[op] for op in (*ROW_OPS, "d", "t")},
             rejected=got["rejected"] + got["unwritten"],
             ages=LatencyHistogram.from_counts(dict(enumerate(got["ages"]))),
@@ -162,7 +161,7 @@ class BatchFigures:
     """Counts of one batch's records.
 
     Attributes:
-        records: with a value; tombstones are counted separately.
+        records: with a value.
         by_op: changes per operation.
         rejected: number of records that cannot be merged.
         ages: latencies at ``asked_at``; to be shifted by the time until the publish.
@@ -177,7 +176,6 @@ class BatchFigures:
     """
 
     records: int
-    tombstones: int
     by_op: dict[str, int]
     rejected: int
     ages: LatencyHistogram
