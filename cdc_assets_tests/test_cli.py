@@ -68,7 +68,7 @@ def test_an_unknown_option_is_bad_usage(tmp_path: Path) -> None:
     assert run_command(tmp_path, "replicate", "--until").returncode == 2
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_kafka_that_does_not_answer_is_named_and_is_no_bad_usage(tmp_path: Path) -> None:
     config = write_config(tmp_path)

@@ -839,7 +839,7 @@ def whole_documents() -> Iterator[dict[str, Any]]:
             yield {**whole, **part, "sources": {key: usual | of for key, of in sources.items()}}
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_the_schema_of_the_configuration_accepts_what_is_shown_and_describes_fields() -> None:
     done = run_command(CHECKOUT, "config", "schema")
     schema = json.loads(done.stdout)
@@ -891,7 +891,7 @@ def test_a_deprecated_key_warns_and_a_removed_one_names_its_replacement(
     assert "removed" not in str(refused.value)
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_assess_warns_of_a_deprecated_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cdc_assets.config.load.DEPRECATED", OLD)

@@ -64,7 +64,7 @@ def test_a_process_that_is_slow_does_not_remove_what_another_has_created(tmp_pat
     assert (tmp_path / LOCK).exists()
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_one_that_does_not_end_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It lives, as its object changes, and never ends."""
     monkeypatch.setattr(documents, "ABANDONED_SECONDS", 0.3)

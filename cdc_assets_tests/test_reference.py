@@ -26,7 +26,6 @@ from cdc_assets.errors import (
 from cdc_assets.merge.intake.same_table import AnotherTableError
 from cdc_assets.reference import PAGES, explained, finding_page
 
-pytestmark = pytest.mark.unit
 CHECKOUT: Final = Path(__file__).parents[1]
 CLASSES: Final = [
     each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, CdcError)
@@ -82,20 +81,24 @@ def made(kind: type[CdcError], page: str = "") -> CdcError:
     return kind("what", where="where", remedy="remedy", page=page)
 
 
+@pytest.mark.slow
 def test_each_id_in_the_code_has_an_entry_and_each_entry_an_id() -> None:
     assert ids() == {*entries()}
 
 
+@pytest.mark.unit
 def test_each_id_has_one_entry() -> None:
     assert len(entries()) == len({*entries()})
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("kind", CLASSES)
 def test_each_class_has_an_entry_of_its_own(kind: type[CdcError]) -> None:
     assert "page" in vars(kind)
     assert [each.page for each in CLASSES].count(kind.page) == 1
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("error", "anchor"),
     [
@@ -116,17 +119,20 @@ def test_a_message_ends_with_the_address_of_its_entry(error: Exception, anchor: 
     assert "a row's value" not in explained(error)
 
 
+@pytest.mark.unit
 def test_a_message_that_repeats_another_one_has_its_address_alone() -> None:
     inner = explained(UnreachableError("Kafka is silent", page="kafka-silent"))
     assert explained(CdcError(inner)) == inner
 
 
+@pytest.mark.unit
 def test_an_error_that_follows_from_another_one_has_its_own_entry() -> None:
     error = OutcomeUnknownError("unknown")
     error.__cause__ = UnreachableError("the lake is silent", page="metadata-silent")
     assert explained(error).endswith("#outcome-unknown")
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("kind", CLASSES)
 def test_an_error_is_whole_in_another_process(kind: type[CdcError]) -> None:
     error = made(kind, "kafka-silent")
@@ -135,6 +141,7 @@ def test_an_error_is_whole_in_another_process(kind: type[CdcError]) -> None:
     assert (str(found), vars(found)) == (str(error), vars(error))
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("kind", CLASSES)
 def test_another_place_or_remedy_leaves_the_rest(kind: type[CdcError]) -> None:
     error = made(kind, "kafka-silent")
@@ -145,12 +152,14 @@ def test_another_place_or_remedy_leaves_the_rest(kind: type[CdcError]) -> None:
     assert vars(moved) == vars(error) | {"where": "elsewhere"}
 
 
+@pytest.mark.unit
 def test_a_refused_login_is_counted_once() -> None:
     before = LoginRefusedError.count
     LoginRefusedError("refused").but(where="elsewhere")
     assert LoginRefusedError.count == before + 1
 
 
+@pytest.mark.unit
 def test_the_pages_are_those_of_the_repository() -> None:
     assert PAGES == "https://github.com/cdc-assets/cdc-assets/blob/main/docs/"
     assert finding_page("compacted") == f"{PAGES}reference/findings.md#compacted"

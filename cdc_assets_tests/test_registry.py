@@ -213,7 +213,7 @@ def test_concurrent_writers_lose_nothing_and_leave_no_rubbish(tmp_path):
     ]
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_a_reader_never_sees_half_a_document(tmp_path):
     url = f"memory://{tmp_path}/registry.json"
     RegistryFile(url).add([entry(f"t{number}") for number in range(1000)])

@@ -18,8 +18,6 @@ from cdc_assets_tests.words import (
     names_in,
 )
 
-pytestmark = pytest.mark.unit
-
 REFUSED = '''\
 """Builds the table anew.
 
@@ -66,6 +64,7 @@ def written(folder: Path, text: str, name: str = "example.py") -> Path:
     return file
 
 
+@pytest.mark.unit
 def test_each_refused_word_is_found_with_its_line(tmp_path: Path) -> None:
     assert sorted(found_in(written(tmp_path, REFUSED))) == [
         (1, "anew"),
@@ -80,6 +79,7 @@ def test_each_refused_word_is_found_with_its_line(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.unit
 def test_names_of_code_and_longer_words_are_no_refused_words(tmp_path: Path) -> None:
     assert list(found_in(written(tmp_path, CLEAN))) == []
 
@@ -95,6 +95,7 @@ def is_told(answer: str, built_anew: bool) -> str:
 '''
 
 
+@pytest.mark.unit
 def test_a_name_with_a_refused_word_is_found_and_longer_words_and_texts_are_not(
     tmp_path: Path,
 ) -> None:
@@ -109,10 +110,12 @@ def test_a_name_with_a_refused_word_is_found_and_longer_words_and_texts_are_not(
     ]
 
 
+@pytest.mark.slow
 def test_no_name_of_the_product_has_a_refused_word(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([CHECKOUT / "cdc_assets"]) == 0, capsys.readouterr().out
 
 
+@pytest.mark.unit
 def test_each_refused_word_of_a_page_is_found_in_prose_and_not_in_code(tmp_path: Path) -> None:
     assert list(found_in(written(tmp_path, PAGE, "page.md"))) == [
         (1, "anew"),
@@ -124,6 +127,7 @@ def test_each_refused_word_of_a_page_is_found_in_prose_and_not_in_code(tmp_path:
     ]
 
 
+@pytest.mark.unit
 def test_a_page_with_refused_words_fails_and_the_changelog_passes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,6 +138,7 @@ def test_a_page_with_refused_words_fails_and_the_changelog_passes(
     assert f"{page}:1: 'anew' → " in capsys.readouterr().out
 
 
+@pytest.mark.unit
 def test_the_documents_are_checked() -> None:
     files = {file.relative_to(CHECKOUT).as_posix() for file in files_in(READ)}
     read = {"README.md", "CONTRIBUTING.md", "docs/reference/states.md", "cdc_assets/cli.py"}
@@ -141,6 +146,7 @@ def test_the_documents_are_checked() -> None:
     assert "CHANGELOG.md" not in files
 
 
+@pytest.mark.unit
 def test_the_printed_line_names_the_place_and_what_to_write_instead(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -150,6 +156,7 @@ def test_the_printed_line_names_the_place_and_what_to_write_instead(
     assert instead("anew") == "again; from the source; a new …"
 
 
+@pytest.mark.unit
 def test_a_folder_without_refused_words_passes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -175,10 +182,12 @@ LONG = f"""\
 """
 
 
+@pytest.mark.unit
 def test_long_sentences_of_a_page_are_found_with_their_line(tmp_path: Path) -> None:
     page = written(tmp_path, LONG, "page.md")
     assert list(long_in(page)) == [(3, "a sentence of 37 words"), (13, "a sentence of 36 words")]
 
 
+@pytest.mark.unit
 def test_no_sentence_of_the_users_pages_is_long(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([CHECKOUT / "docs", CHECKOUT / "README.md"]) == 0, capsys.readouterr().out

@@ -78,7 +78,7 @@ def test_five_hundred_tables_are_one_message_that_names_some() -> None:
     assert (told.count, len(told.members)) == (500, NAMED)
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_five_hundred_that_fail_one_after_the_other_are_a_few_messages() -> None:
     watcher = Watcher()
     for n in range(500):

@@ -105,7 +105,7 @@ def test_a_burn_that_has_stopped_does_not_warn():
     assert evaluate_slo(TARGET, over, 0, NOW).state is SloState.OK
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_a_promise_of_all_changes_has_no_budget():
     all_of_them = SloTarget(percent=100, within_seconds=300, over_hours=24)
     assert evaluate_slo(all_of_them, window((0, 100, 0)), 0, NOW).state is SloState.OK

@@ -299,7 +299,7 @@ def test_what_is_not_known_to_be_acknowledged_delivers_nothing_and_moments_stay(
     )
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_moments_of_a_connector_that_is_far_behind_are_thinned_and_kept() -> None:
     known: SourceMemory[Lsn] = SourceMemory()
     for n in range(1, 10_000):

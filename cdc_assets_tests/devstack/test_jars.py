@@ -10,7 +10,7 @@ from cdc_assets_devstack.layout import JARS_VARIABLE, StackLayout
 from cdc_assets.errors import TerminalError
 from cdc_assets_tests.conftest import CHECKOUT_JARS
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 JAR = "slf4j-simple-1.7.36.jar"
 

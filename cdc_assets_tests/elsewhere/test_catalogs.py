@@ -47,7 +47,7 @@ from cdc_assets_tests.elsewhere.lake import (
 )
 from cdc_assets_tests.faults import Fault, How
 from cdc_assets_tests.lake_view import open_catalog
-from cdc_assets_tests.merge import changing_table
+from cdc_assets_tests.merge import changing_table, test_rebuild
 from cdc_assets_tests.merge.at_once import merge_at_once
 from cdc_assets_tests.merge.changing_table import KINDS, World
 from cdc_assets_tests.merge.one_table import TABLE, Make
@@ -202,6 +202,20 @@ def test_a_rewind_is_refused_before_anything_is_changed(elsewhere: Elsewhere, ma
     with pytest.raises(TerminalError, match="catalog"):
         TableRewind(Services(made.config), entry).carry_out(Goal(str(past.line[-1].snapshot)))
     assert made.lake.branches(entry.target) == before
+
+
+@pytest.mark.parametrize(
+    "rebuilt",
+    [
+        test_rebuild.test_a_table_equals_its_log_again_and_goes_on,
+        test_rebuild.test_a_table_that_is_to_have_other_columns_is_replaced_with_its_rows,
+    ],
+    ids=["rows", "columns"],
+)
+def test_a_table_is_rebuilt_twice_and_its_old_rows_are_dropped(
+    make: Make, rebuilt: Callable[[Make], None]
+) -> None:
+    rebuilt(make)
 
 
 def test_tables_are_read_as_of_cuts_though_only_some_catalogs_move_tags(

@@ -118,7 +118,7 @@ def test_what_may_pass_is_tried_again(server, status):
     assert server.paths == [PATH, PATH]
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "reply",
     [

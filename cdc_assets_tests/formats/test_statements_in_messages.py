@@ -15,8 +15,6 @@ from cdc_assets.schema.ddl import Ddl, Relation, TableChangeKind
 from cdc_assets_tests.formats import canal
 from cdc_assets_tests.formats.messages import format_named
 
-pytestmark = pytest.mark.unit
-
 AT = Coordinate("all", 0, 7)
 ITEMS = Relation("shop", "items")
 
@@ -58,6 +56,7 @@ def does(ddl: Ddl, table: Relation = ITEMS) -> list[str]:
     return [each.describe() for each in ddl.statement.of(table)]
 
 
+@pytest.mark.unit
 def test_canal_tells_the_text_the_time_and_the_place() -> None:
     (found,) = told("canal-json", CANAL)
     assert does(found) == ["rename name to called; change called"]
@@ -66,6 +65,7 @@ def test_canal_tells_the_text_the_time_and_the_place() -> None:
     assert (found.place, found.after) == ((7 << 20, 0), {})
 
 
+@pytest.mark.unit
 def test_a_packet_tells_each_of_its_statements() -> None:
     said = [
         canal.flat("INSERT", [canal.row(1, "a"), canal.row(2, "b")]),
@@ -80,6 +80,7 @@ def test_a_packet_tells_each_of_its_statements() -> None:
     assert [first.place, last.place] == [(places[0], 0), (places[1], 0)]
 
 
+@pytest.mark.unit
 def test_ticdc_tells_commit_timestamps() -> None:
     (found,) = told("canal-json", TICDC, Scheme.TIDB)
     assert does(found) == ["the table was dropped"]
@@ -89,6 +90,7 @@ def test_ticdc_tells_commit_timestamps() -> None:
     assert untold.place is None
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("text", [None, 7, "", " ", {"sql": "x"}, "ALTER TABLE items ADD ((("])
 def test_what_has_no_text_to_read_concerns_its_table_alone(text: object) -> None:
     for name, said in (("canal-json", CANAL), ("maxwell-json", MAXWELL)):
@@ -97,12 +99,14 @@ def test_what_has_no_text_to_read_concerns_its_table_alone(text: object) -> None
         assert does(found, Relation("shop", "notes")) == []
 
 
+@pytest.mark.unit
 def test_a_text_of_many_characters_is_not_parsed() -> None:
     text = "ALTER TABLE items ADD x int COMMENT " + "y" * 2_000_000
     (found,) = told("canal-json", {**CANAL, "sql": text})
     assert does(found) == ["the statement cannot be read"]
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "said",
     [
@@ -119,6 +123,7 @@ def test_other_messages_of_canal_tell_none(said: dict[str, Any]) -> None:
     assert statements("maxwell-json", None) == ()
 
 
+@pytest.mark.unit
 def test_maxwell_tells_the_columns_that_a_table_has_afterwards() -> None:
     (found,) = told("maxwell-json", MAXWELL)
     assert does(found) == ["rename name to called; change called"]
@@ -127,6 +132,7 @@ def test_maxwell_tells_the_columns_that_a_table_has_afterwards() -> None:
     assert found.at == datetime(2016, 10, 21, 12, 32, 6, tzinfo=UTC)
 
 
+@pytest.mark.unit
 def test_a_message_of_maxwell_is_of_one_table() -> None:
     text = "RENAME TABLE items TO old, notes TO items"
     definition = {**MAXWELL["def"], "table": "old"}
@@ -139,6 +145,7 @@ def test_a_message_of_maxwell_is_of_one_table() -> None:
     assert found.columns_of(ITEMS) == ("id", "called")
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
@@ -155,6 +162,7 @@ def test_maxwell_tells_without_a_text_what_was_made_and_dropped(
     assert does(found) == [f"the table was {expected}"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "odd",
     [

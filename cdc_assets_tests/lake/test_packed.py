@@ -130,7 +130,7 @@ def size(published: Published) -> int:
     return sum(len(name) + len(text) for name, text in published.to_properties().items())
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 @pytest.mark.parametrize("over_hours", [1, 24, 25, 7 * 24])
 @pytest.mark.parametrize(("partitions", "below"), [(4, 1_500), (64, 3_500), (1_000, 20_000)])
 def test_a_publish_stores_little_whatever_the_window(

@@ -15,7 +15,7 @@ from cdc_assets.errors import ConfigError, UnreachableError
 from cdc_assets.lake import Lake
 from cdc_assets_tests.configuration import platform, write
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("properties", [{}, {"credential": {"env": "SILENT_CREDENTIAL"}}],

@@ -220,7 +220,7 @@ def test_transactions_decide_alone_unless_a_part_of_one_is_accepted():
     assert align(log, rest, log.counts, forward=False) == Aligned(rest)
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_a_large_skewed_transaction_is_read_back_only_so_far():
     log = ModelLog(sizes={"t": 3 * MAX_READ})
     for place in range(1, 3 * MAX_READ + 1):

@@ -16,7 +16,7 @@ from cdc_assets.registry import TableEntry
 from cdc_assets_tests.broker import Broker
 from cdc_assets_tests.world import entry_of, write_config
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 
 def log_of(broker: Broker, patch: pytest.MonkeyPatch) -> KafkaLog:

@@ -70,7 +70,7 @@ def way(broker: str, port: int, delay_seconds: float = 0) -> Iterator[None]:
     made.close()
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_a_refused_connection_is_reported_long_before_the_time_out() -> None:
     port = free_port()
     log, started = log_at(port), time.monotonic()
@@ -80,7 +80,7 @@ def test_a_refused_connection_is_reported_long_before_the_time_out() -> None:
     assert f"127.0.0.1:{port}" in str(caught.value)
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("also_refused", [False, True], ids=["alone", "beside a closed port"])
 def test_silence_gets_the_whole_time_out(also_refused: bool) -> None:

@@ -13,8 +13,6 @@ from cdc_assets.log.values import RawRecord
 from cdc_assets_tests.formats.debezium import debezium_json
 from cdc_assets_tests.log.model_log import NOW
 
-pytestmark = pytest.mark.unit
-
 FORMAT = debezium_json()
 MINE = Transaction("700", (1000,))
 """Committed after LSN 1000."""
@@ -35,25 +33,30 @@ def counts(*metadata, wanted=MINE):
     return counts_of(ends(metadata), {wanted: NOW}, "public.x")
 
 
+@pytest.mark.unit
 def test_its_own_end_counts_its_changes():
     assert counts(record("BEGIN", "700:1010"), record("END", "700:1020")) == {"700": 3}
 
 
+@pytest.mark.unit
 def test_without_an_end_nothing_has_ended():
     assert counts() == {}
     assert counts(record("BEGIN", "700:1010")) == {}
 
 
+@pytest.mark.unit
 def test_a_later_commit_proves_that_it_has_ended_and_counts_nothing():
     assert counts(record("END", "701:1030", seconds=2)) == {"700": None}
 
 
+@pytest.mark.unit
 def test_its_own_end_counts_though_a_later_one_comes_first():
     """The transaction topic may have several partitions."""
     found = counts(record("END", "701:1030", seconds=2), record("END", "700:1020"))
     assert found == {"700": 3}
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "other",
     [
@@ -73,12 +76,14 @@ def test_what_does_not_prove_it(other):
     assert counts(other) == {}
 
 
+@pytest.mark.unit
 def test_of_a_transaction_whose_order_is_unknown_only_its_own_end_tells():
     later = record("END", "701:1030", seconds=9)
     assert counts(later, wanted=Transaction("700", ())) == {}
     assert counts(later, wanted=Transaction("a", (1000,))) == {}
 
 
+@pytest.mark.slow
 def test_no_more_is_read_than_it_takes():
     def metadata():
         yield record("END", "700:1020")

@@ -16,8 +16,6 @@ from cdc_assets.databases.postgres.connection import address_of, conninfo_to_dic
 from cdc_assets.errors import ConfigError, LoginRefusedError, UnreachableError
 from cdc_assets_tests.login.identity import KEY, as_aws, is_signed
 
-pytestmark = pytest.mark.unit
-
 HOST = "shop.abc123.eu-west-1.rds.amazonaws.com"
 PASSWORD = "p@ss:/?#[]% ü"
 POSTGRES = f"postgresql://etl%40x@{HOST}:5433/shop?sslmode=verify-full"
@@ -34,6 +32,7 @@ def database(kind: str, dsn: object, password: object) -> DatabaseConfig:
     return DatabaseConfig.model_validate(said)
 
 
+@pytest.mark.unit
 def test_a_password_takes_the_place_of_that_in_the_dsn(monkeypatch):
     monkeypatch.setenv("PW", PASSWORD)
     monkeypatch.setenv("URL", POSTGRES.replace("@", ":old@"))
@@ -44,12 +43,14 @@ def test_a_password_takes_the_place_of_that_in_the_dsn(monkeypatch):
     assert (server.user, server.password, server.port) == ("etl@x", PASSWORD, 3306)
 
 
+@pytest.mark.unit
 def test_the_output_of_a_command_is_a_password():
     words = [sys.executable, "-c", f"print({PASSWORD!r})"]
     server = parse_dsn(database("mysql", MYSQL, {"command": words}).login())
     assert server.password == PASSWORD
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(("kind", "dsn", "port"), [("postgres", POSTGRES, 5433),
                                                    ("mariadb", MYSQL, 3306)])  # fmt: skip
 def test_a_token_of_aws_is_a_password_that_names_the_place_and_the_user(
@@ -71,6 +72,7 @@ def test_a_token_of_aws_is_a_password_that_names_the_place_and_the_user(
     assert found.login() == login, "one token is used for several connections"
 
 
+@pytest.mark.unit
 def test_a_refused_token_is_replaced(monkeypatch):
     as_aws(monkeypatch)
     monkeypatch.setattr("cdc_assets.config.secret.LEAST_SECONDS", 0)
@@ -82,6 +84,7 @@ def test_a_refused_token_is_replaced(monkeypatch):
     assert ":two@" in found.login()
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("dsn", "words"),
     [
@@ -101,6 +104,7 @@ def test_a_dsn_that_does_not_go_with_a_token_is_refused(monkeypatch, dsn, words)
     assert "etl" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_an_identity_that_is_missing_is_named(monkeypatch):
     as_aws(monkeypatch)
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
@@ -109,12 +113,14 @@ def test_an_identity_that_is_missing_is_named(monkeypatch):
     assert HOST in str(caught.value)
 
 
+@pytest.mark.unit
 def test_a_missing_package_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(ConfigError, match=r"pip install 'cdc-assets\[aws\]'"):
         database("postgres", POSTGRES, {"iam": "aws"}).login()
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("password", "key", "words"),
     [
@@ -138,6 +144,7 @@ def test_a_wrong_password_names_its_key(password, key, words):
     assert PASSWORD not in str(caught.value)
 
 
+@pytest.mark.unit
 def test_messages_name_the_address_without_the_password(monkeypatch):
     monkeypatch.setenv("PW", PASSWORD)
     assert address_of(database("postgres", POSTGRES, {"env": "PW"}).login()) == f"{HOST}:5433/shop"

@@ -16,7 +16,7 @@ from cdc_assets.operations.maintain import words
 from cdc_assets_tests.lake_view import open_catalog
 from cdc_assets_tests.merge.upkeep_desk import Spark, UpkeepDesk
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

@@ -42,8 +42,6 @@ from cdc_assets_tests.operate.statuses import (
 from cdc_assets_tests.receiver import SECRET_PART, Receiver, receiving
 from cdc_assets_tests.world import NOW, write_config
 
-pytestmark = pytest.mark.unit
-
 CONFIG = AlertsConfig.model_validate({"webhook": {"env": "ALERTS_WEBHOOK"}, "slot_bytes": 1_000})
 FAILED = Failure(NOW, FailureKind.TERMINAL, "the log no longer holds offsets <0:[1,2)> & more")
 AWAY = Failure(NOW, FailureKind.TRANSIENT, "Spark is away")
@@ -83,10 +81,12 @@ def kinds(found: MonitoredState) -> list[tuple[str, str]]:
     return [(each.kind.value, each.member) for each in found.findings(CONFIG)]
 
 
+@pytest.mark.unit
 def test_all_is_well(well: TableStatus) -> None:
     assert numbers(well).findings(CONFIG) == []
 
 
+@pytest.mark.unit
 def test_a_failure_that_may_pass_is_told_later(well: TableStatus) -> None:
     (at_once,) = numbers(with_failure(well, FAILED)).findings(CONFIG)
     (later,) = numbers(with_failure(well, AWAY)).findings(CONFIG)
@@ -94,6 +94,7 @@ def test_a_failure_that_may_pass_is_told_later(well: TableStatus) -> None:
     assert later.after == timedelta(minutes=10)
 
 
+@pytest.mark.unit
 def test_a_log_that_is_about_to_lose_what_waits(well: TableStatus) -> None:
     at = NOW + timedelta(hours=3)
     near = replace(well, retained=RetentionState(Overtaking(at, "retention.ms", is_near=True)))
@@ -102,6 +103,7 @@ def test_a_log_that_is_about_to_lose_what_waits(well: TableStatus) -> None:
     assert "from 2026-03-04 15:30Z on changes that wait will be lost" in found.words
 
 
+@pytest.mark.unit
 def test_a_budget_that_burns(tmp_path: Path) -> None:
     late = table_status(tmp_path, latencies=LATE)
     (found,) = numbers(late).findings(CONFIG)
@@ -109,6 +111,7 @@ def test_a_budget_that_burns(tmp_path: Path) -> None:
     assert "80.00 % of changes in time, target 95 % within 5 min over 24 h" in found.words
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "held",
     [
@@ -127,6 +130,7 @@ def test_a_table_that_people_hold_burns_no_budget_but_may_lose_changes(
     assert found == [("lost_range_danger", "public.orders")]
 
 
+@pytest.mark.unit
 def test_an_alert_is_over_once_people_hold_the_table_and_comes_back_after(
     tmp_path: Path, receiver: Receiver
 ) -> None:
@@ -141,6 +145,7 @@ def test_an_alert_is_over_once_people_hold_the_table_and_comes_back_after(
     ]
 
 
+@pytest.mark.unit
 def test_a_connector_is_one_finding_however_many_tables_wait(well: TableStatus) -> None:
     down = replace(well, connector=view_of(connector_of("RUNNING", "FAILED")))
     (found,) = numbers(*(renamed(down, f"t{n}") for n in range(500))).findings(CONFIG)
@@ -164,6 +169,7 @@ def test_a_connector_is_one_finding_however_many_tables_wait(well: TableStatus) 
     assert found.words.endswith("PUT /connectors/shop/resume")
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("slot", "told"),
     [
@@ -177,6 +183,7 @@ def test_a_slot_that_grows(well: TableStatus, slot: Slot, told: bool) -> None:
     assert found == ([("slot_growing", "s")] if told else [])
 
 
+@pytest.mark.unit
 def test_a_connect_that_does_not_answer_is_away_and_no_connector_is_judged_by_it(
     well: TableStatus,
 ) -> None:
@@ -200,6 +207,7 @@ BY_TABLE = (
 )  # fmt: skip
 
 
+@pytest.mark.unit
 def test_a_part_that_does_not_answer_is_told_with_its_remedy_and_hides_no_table(
     well: TableStatus,
 ) -> None:
@@ -214,6 +222,7 @@ def test_a_part_that_does_not_answer_is_told_with_its_remedy_and_hides_no_table(
     assert all(look.judges(kind, "shop", "public.gone") for kind in BY_TABLE), "it is no table now"
 
 
+@pytest.mark.unit
 def test_a_table_that_cannot_be_read_is_not_judged_and_others_are(well: TableStatus) -> None:
     unread = replace(well, survey=replace(well.survey, problem=KAFKA))
     look = numbers(unread, renamed(well, "items"))
@@ -221,6 +230,7 @@ def test_a_table_that_cannot_be_read_is_not_judged_and_others_are(well: TableSta
     assert all(look.judges(kind, "shop", "public.items") for kind in BY_TABLE)
 
 
+@pytest.mark.unit
 def test_what_needs_a_person_before_anything_can_be_looked_at_is_told_at_once(
     well: TableStatus,
 ) -> None:
@@ -231,6 +241,7 @@ def test_what_needs_a_person_before_anything_can_be_looked_at_is_told_at_once(
     assert "allow Describe" in found.words
 
 
+@pytest.mark.unit
 def test_records_in_quarantine_are_told_with_the_command_that_lists_them(
     well: TableStatus,
 ) -> None:
@@ -245,6 +256,7 @@ def test_records_in_quarantine_are_told_with_the_command_that_lists_them(
     assert found.words == f"500 records are in quarantine: {command}"
 
 
+@pytest.mark.unit
 def test_a_refused_login_is_told_at_once_and_silence_after_it_is_no_recovery(
     well: TableStatus,
 ) -> None:
@@ -260,6 +272,7 @@ def test_a_refused_login_is_told_at_once_and_silence_after_it_is_no_recovery(
     assert numbers(well).judges(AlertKind.LOGIN_REFUSED, "all sources", "kafka:9092")
 
 
+@pytest.mark.unit
 def test_a_part_that_was_not_asked_this_time_is_not_judged(well: TableStatus) -> None:
     part = ("shop", "source database")
     away = PartAnswers(frozenset({part}), (UnreachablePart(*part, KAFKA),))
@@ -278,6 +291,7 @@ def book(folder: Path) -> AlertBook:
     return AlertBook.of_registry(str(folder / "registry.json"))
 
 
+@pytest.mark.unit
 def test_it_is_sent_once_and_once_more_when_it_is_over(
     tmp_path: Path, well: TableStatus, receiver: Receiver
 ) -> None:
@@ -306,6 +320,7 @@ def test_it_is_sent_once_and_once_more_when_it_is_over(
     assert last["text"] == "cdc_assets: resolved: shop: no more table(s) failed (public.orders)"
 
 
+@pytest.mark.slow
 def test_a_receiver_that_is_down_gets_it_later(
     tmp_path: Path, well: TableStatus, receiver: Receiver
 ) -> None:
@@ -320,6 +335,7 @@ def test_a_receiver_that_is_down_gets_it_later(
     assert told_of(numbers(broken, minutes=2), CONFIG, book(tmp_path)) == SentAlerts(())
 
 
+@pytest.mark.unit
 def test_slack_reads_its_own_form(tmp_path: Path, well: TableStatus, receiver: Receiver) -> None:
     slack = CONFIG.model_copy(update={"form": "slack"})
     many = [renamed(with_failure(well, FAILED), f"t{n:03}") for n in range(500)]
@@ -334,6 +350,7 @@ def test_slack_reads_its_own_form(tmp_path: Path, well: TableStatus, receiver: R
     assert len(text) <= 3_000
 
 
+@pytest.mark.unit
 def test_words_that_are_long_fit_into_slacks_form(
     tmp_path: Path, well: TableStatus, receiver: Receiver
 ) -> None:
@@ -344,6 +361,7 @@ def test_words_that_are_long_fit_into_slacks_form(
     assert len(receiver.received[0]["blocks"][0]["text"]["text"]) <= 3_000
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("content", [b"", b"not JSON", b"[{}]", b'{"a": 1}'])
 def test_a_document_that_cannot_be_read_is_begun_anew(
     tmp_path: Path, well: TableStatus, receiver: Receiver, content: bytes
@@ -354,6 +372,7 @@ def test_a_document_that_cannot_be_read_is_begun_anew(
     assert json.loads((tmp_path / "registry.alerts.json").read_text())[0]["kind"] == "table_failed"
 
 
+@pytest.mark.slow
 def test_without_a_webhook_the_sensor_looks_at_nothing(tmp_path: Path) -> None:
     sensor = watch_sensor(write_config(tmp_path), Registry())
     with dg.DagsterInstance.ephemeral() as instance:

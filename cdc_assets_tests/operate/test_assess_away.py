@@ -24,7 +24,7 @@ from cdc_assets_tests.command import run_command
 from cdc_assets_tests.configuration import NOWHERE, platform, write
 from cdc_assets_tests.world import entry_of, registry_of, write_config
 
-pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("impatient")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("impatient")]
 
 PASSWORD = "hunter2"
 AWAY = {"kafka", "database", "spark"}

@@ -24,8 +24,6 @@ from cdc_assets.operate.connectors import (
 from cdc_assets.operate.services import Services
 from cdc_assets_tests.world import entry_of, write_config
 
-pytestmark = pytest.mark.unit
-
 TRACE = (
     "org.apache.kafka.connect.errors.ConnectException: An exception occurred in the change event "
     "producer.\n\tat io.debezium.pipeline.ErrorHandler.setProducerThrowable(ErrorHandler.java:67)\n"
@@ -86,6 +84,7 @@ def words(folder: Path, url: str | None, name: str | None = None) -> str:
     return connector_words(config, entry_of("orders", config))
 
 
+@pytest.mark.unit
 def test_a_failed_task_is_named_with_its_error_and_without_what_it_quotes(
     tmp_path: Path, serve: Serve
 ) -> None:
@@ -96,24 +95,29 @@ def test_a_failed_task_is_named_with_its_error_and_without_what_it_quotes(
     assert said == expected
 
 
+@pytest.mark.unit
 def test_a_stopped_connector_is_named(tmp_path: Path, serve: Serve) -> None:
     url = serve({"mine": connector("STOPPED", prefix="elsewhere")})
     assert "mine: the connector itself is STOPPED" in words(tmp_path, url, "mine")
 
 
+@pytest.mark.unit
 def test_one_that_runs_is_said_to_run(tmp_path: Path, serve: Serve) -> None:
     url = serve({"shop": connector("RUNNING", "RUNNING")})
     assert words(tmp_path, url) == "connector shop and its 1 task(s) are RUNNING"
 
 
+@pytest.mark.unit
 def test_one_that_is_gone_is_said_to_be_gone(tmp_path: Path, serve: Serve) -> None:
     assert "has no connector whose topic.prefix begins" in words(tmp_path, serve({}))
 
 
+@pytest.mark.unit
 def test_without_an_address_it_is_said_where_to_look(tmp_path: Path) -> None:
     assert "sources.shop.connect.url" in words(tmp_path, None)
 
 
+@pytest.mark.unit
 def test_a_connect_that_is_away_is_named_without_its_login(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +139,7 @@ def view(folder: Path, url: str) -> ConnectorView:
     return Connects(config).view(entry_of("orders", config))
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("found", "working"),
     [
@@ -159,12 +164,14 @@ def test_a_connector_works_or_not(
     assert bool(seen.trouble) is (working is not Working.UP)
 
 
+@pytest.mark.unit
 def test_a_connect_that_is_away_is_no_proof_that_its_connector_is_down(tmp_path: Path) -> None:
     seen = view(tmp_path, "http://127.0.0.1:1")
     assert seen.working is Working.UNKNOWN
     assert "does not answer" in seen.trouble
 
 
+@pytest.mark.unit
 def test_one_answer_is_good_for_many_tables_and_a_few_seconds(tmp_path: Path, serve: Serve) -> None:
     documents: dict[str, object] = {"shop": connector("RUNNING", "RUNNING")}
     config = write_config(tmp_path)
@@ -181,6 +188,7 @@ def test_one_answer_is_good_for_many_tables_and_a_few_seconds(tmp_path: Path, se
     assert [connects.view(each).working for each in entries] == [Working.HELD] * 3
 
 
+@pytest.mark.unit
 def test_the_local_stacks_connect_counts_only_for_what_it_has(tmp_path: Path) -> None:
     ports = Ports(connect=1)
     config = write_config(tmp_path, kafka=f"127.0.0.1:{ports.kafka}",
@@ -189,6 +197,7 @@ def test_the_local_stacks_connect_counts_only_for_what_it_has(tmp_path: Path) ->
     assert (seen.is_configured, seen.trouble) == (False, "")
 
 
+@pytest.mark.slow
 def test_an_assessment_is_told_settings_and_no_secret(tmp_path: Path, serve: Serve) -> None:
     config = write_config(tmp_path)
     documents = {
@@ -206,6 +215,7 @@ def test_an_assessment_is_told_settings_and_no_secret(tmp_path: Path, serve: Ser
     assert mine.settings == {"topic.prefix": "shop"}
 
 
+@pytest.mark.slow
 def test_a_connector_of_debezium_1_is_found_by_its_server_name(
     tmp_path: Path, serve: Serve
 ) -> None:

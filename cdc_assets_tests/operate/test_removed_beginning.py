@@ -26,7 +26,7 @@ from cdc_assets_tests.lake_view import open_catalog
 from cdc_assets_tests.operated import Steered, steered
 from cdc_assets_tests.world import World, entry_of
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 OWN = OffsetVector.of({0: 3})
 Made = tuple[World, TableEntry]

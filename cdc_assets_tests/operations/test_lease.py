@@ -14,7 +14,7 @@ from cdc_assets.operations.lease import Lease
 from cdc_assets_tests.waiting import until
 from cdc_assets_tests.world import entry_of, write_config
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 

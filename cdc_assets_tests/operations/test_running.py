@@ -27,8 +27,6 @@ from cdc_assets.orchestration.operation_jobs import operation_job
 from cdc_assets.registry import RegistryFile
 from cdc_assets_tests.world import registry_of, write_config
 
-pytestmark = pytest.mark.unit
-
 
 class CountOptions(AnyTables, Planned):
     """Options of each form."""
@@ -120,6 +118,7 @@ def world(tmp_path: Path) -> Callable[..., World]:
     return made
 
 
+@pytest.mark.unit
 def test_a_field_gives_an_option_with_its_description(world: Callable[..., World]) -> None:
     shown = " ".join(world("orders").run("--help").output.split())
     for part in ("--table TEXT This table: [source.][schema.]table", "--all All tables.",
@@ -131,6 +130,7 @@ def test_a_field_gives_an_option_with_its_description(world: Callable[..., World
     assert "--whole" not in shown
 
 
+@pytest.mark.unit
 def test_a_command_gives_what_its_options_say(world: Callable[..., World]) -> None:
     here = world("orders")
     done = here.run("--table", "orders", "--how", "slow", "--no-check", "--start", "--json")
@@ -142,6 +142,7 @@ def test_a_command_gives_what_its_options_say(world: Callable[..., World]) -> No
     assert done.stderr == "counting begins\norders: counting\norders: halfway\n"
 
 
+@pytest.mark.unit
 def test_a_table_that_fails_is_named_and_the_others_are_done(world: Callable[..., World]) -> None:
     here = world("broken", "orders")
     done = here.run("--all")
@@ -156,10 +157,12 @@ def test_a_table_that_fails_is_named_and_the_others_are_done(world: Callable[...
     assert Services(here.config).desired.load() == {}, "no other writer waits any longer"
 
 
+@pytest.mark.unit
 def test_a_table_that_is_not_as_was_asked_for_exits_with_1(world: Callable[..., World]) -> None:
     assert world("empty").run("--all").exit_code == 1
 
 
+@pytest.mark.unit
 def test_a_dry_run_ends_with_the_plan(world: Callable[..., World]) -> None:
     here = world("orders")
     done = here.run("--all", "--dry-run")
@@ -167,10 +170,12 @@ def test_a_dry_run_ends_with_the_plan(world: Callable[..., World]) -> None:
     assert json.loads(here.run("--all", "--dry-run", "--json").stdout)["dry_run"]
 
 
+@pytest.mark.unit
 def test_without_any_table_it_says_so(world: Callable[..., World]) -> None:
     assert world().run("--all").stdout == "counting begins\nno table is chosen\n"
 
 
+@pytest.mark.slow
 def test_a_job_has_the_same_options(
     world: Callable[..., World], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -201,6 +206,7 @@ def test_a_job_has_the_same_options(
     assert "orders: counted" not in logged, "its lines may name keys"
 
 
+@pytest.mark.unit
 def test_a_table_is_an_argument() -> None:
     class One(OneTable):
         """Of one table."""

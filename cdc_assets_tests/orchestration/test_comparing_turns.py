@@ -12,7 +12,7 @@ from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.orchestration.verify_schedules import whose_turn
 from cdc_assets.registry import TableEntry
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 START = datetime(2026, 3, 4, tzinfo=UTC)
 DAY = timedelta(days=1)

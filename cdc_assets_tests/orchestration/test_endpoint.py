@@ -15,7 +15,7 @@ from cdc_assets.errors import UnreachableError
 from cdc_assets.orchestration.resources import PATIENCE_SECONDS, require_listener, spark_resource
 from cdc_assets_tests.world import write_config
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.slow
 
 
 def free_port() -> int:

@@ -353,7 +353,7 @@ def test_malformed_properties_of_connect_are_refused(props):
         connect_schema({"type": "bytes", **props})
 
 
-@pytest.mark.unit
+@pytest.mark.slow
 def test_deep_schemas_are_refused():
     schema = "int"
     for _ in range(100_000):
