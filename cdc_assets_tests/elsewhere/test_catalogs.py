@@ -30,6 +30,7 @@ from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.upkeep import Upkeep
 from cdc_assets.operate.services import Services
 from cdc_assets.operations.compact import COMPACT, CompactOptions
+from cdc_assets.operations.drop.operation import RESET, ResetOptions
 from cdc_assets.operations.operation import Results
 from cdc_assets.operations.rewind.goal import Goal
 from cdc_assets.operations.rewind.table_rewind import TableRewind
@@ -52,6 +53,7 @@ from cdc_assets_tests.merge.at_once import merge_at_once
 from cdc_assets_tests.merge.changing_table import KINDS, World
 from cdc_assets_tests.merge.one_table import TABLE, Make
 from cdc_assets_tests.merge.test_two_writers import Together
+from cdc_assets_tests.operated import session_of, steered
 from cdc_assets_tests.pipeline import Pipeline, Session
 from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.world import NOW
@@ -216,6 +218,16 @@ def test_a_table_is_rebuilt_twice_and_its_old_rows_are_dropped(
     make: Make, rebuilt: Callable[[Make], None]
 ) -> None:
     rebuilt(make)
+
+
+def test_a_table_that_is_reset_is_made_of_its_log_again(make: Make) -> None:
+    world = filled(make, KINDS[:2])
+    made, entry = world.pipeline, world.pipeline.entry(TABLE)
+    done = steered(RESET, ResetOptions(), session_of(made.config, entry, made.spark))
+    assert done.done, done.failed
+    assert made.lake.state(entry.target) is None
+    world.settle()
+    world.check("a reset")
 
 
 def test_tables_are_read_as_of_cuts_though_only_some_catalogs_move_tags(
