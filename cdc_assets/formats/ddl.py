@@ -29,25 +29,32 @@ from cdc_assets.schema.ddl import (
 )
 
 _WORD: Final = re.compile(r"[\w$#]+")
-_COMMENTS: Final = re.compile(r"(?s)(?:\s*+/\*.*?\*/)*+")
+_COMMENTS: Final = re.compile(r"(?s)(?:\s*+/\*.*?\*/)*")
 _STRINGS: Final = re.compile(r"'(?:[^']++|'')*+(?:'|\Z)")
 _NAME: Final = r'(?:"[^"]{1,200}+"|[\w$#]++)'
 """Oracle has names of up to 128 characters. A quote without an end is looked for from each place
 where one may begin."""
-_NAMED: Final = rf"({_NAME}(?:\s*+\.\s*+{_NAME})*+)"
+_MORE: Final = rf"\s*+\.\s*+{_NAME}"
+_NAMED: Final = rf"({_NAME}(?:{_MORE})*)(?!{_MORE})"
+"""No group is repeated possessively: before Python 3.11.5, such as in Debian 12, one that fails
+half-way keeps what it has passed."""
 _OF_NO_TABLE: Final = re.compile(
-    r"(?i)\s*+(?:create|alter|drop)\s++(?:or\s++replace\s++)?+"
-    r"(?:(?:unique|bitmap|public|editionable|noneditionable|force)\s++)*+"
+    r"(?i)\s*+(?:create|alter|drop)\s++(?:or\s++replace\s++)?"
+    r"(?:(?:unique|bitmap|public|editionable|noneditionable|force)\s++)*"
     r"(?:trigger|procedure|function|view|user|role|package|index)\b"
 )
 """Statements on other objects of a database, which name tables without changing them."""
 
-_ALTERED: Final = re.compile(rf"(?i)\s*+alter\s++table\s++(?:if\s++exists\s++)?+{_NAMED}\s++")
+_IF_THERE: Final = r"if\s++exists\s++"
+_ALTERED: Final = re.compile(
+    rf"(?i)\s*+alter\s++table\s++(?:{_IF_THERE}|(?!{_IF_THERE})){_NAMED}\s++"
+)
 _THINNING: Final = re.compile(r"(?i)\b(?:drop|truncate|exchange)\s++(?:sub)?+partition\b")
 """Clauses by which rows go or come with a whole partition."""
 
+_IF_NOT: Final = r"if\s++not\s++exists\s++"
 _CREATED: Final = re.compile(
-    rf"(?i)\s*+create\s++table\s++(if\s++not\s++exists\s++)?+{_NAMED}(?=[\s(])"
+    rf"(?i)\s*+create\s++table\s++(?:({_IF_NOT})|(?!{_IF_NOT})){_NAMED}(?=[\s(])"
 )
 """A statement whose effect is known without its columns."""
 

@@ -80,6 +80,10 @@ class HourWindow:
         """Returns whether the window also holds everything older, if hours begin at ``first``."""
         return self.start <= first
 
+    def next(self) -> HourWindow:
+        """Returns the hour after."""
+        return HourWindow(self.end, self.end + HOUR)
+
     def is_closed(self, now: datetime) -> bool:
         """Returns whether the hour is over at an aware time."""
         return self.end <= now

@@ -213,8 +213,7 @@ class State:
                 logs.setdefault(each["topic"], []).append(_of_json(each))
         for topic, messages in logs.items():
             self.produce(topic, messages)
-        with tarfile.open(release / "state.tar.xz") as packed:
-            packed.extractall(self.place, filter="data")
+        shutil.unpack_archive(release / "state.tar.xz", self.place)
         ids = self.ids()
         new = {old: ids[topic] for topic, old in told["ids"].items()}
         for file in self.place.rglob("*.json"):

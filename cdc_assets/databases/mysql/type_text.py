@@ -29,13 +29,13 @@ _LABEL: Final = re.compile(
 )
 """One of a list of labels. A label without an end is one, too: it is not looked for twice."""
 
-_LABELS: Final = re.compile(rf"\s*(?:{_QUOTED})\s*(?:,\s*(?:{_QUOTED})\s*)*+", re.DOTALL)
-_NUMBERS: Final = re.compile(r"\s*[0-9]{1,9}\s*(?:,\s*[0-9]{1,9}\s*)*+")
+_LABELS: Final = re.compile(rf"\s*(?:{_QUOTED})\s*(?:,\s*(?:{_QUOTED})\s*)*", re.DOTALL)
+_NUMBERS: Final = re.compile(r"\s*[0-9]{1,9}\s*(?:,\s*[0-9]{1,9}\s*)*")
 _ATTRIBUTE: Final = re.compile(
     r"\s*(?:(?P<word>unsigned|signed|zerofill|binary|ascii|unicode)\b"
     r"|(?:character\s+set|charset)\s+['\"]?(?P<charset>\w+)['\"]?"
     r"|collate\s+['\"]?\w+['\"]?"
-    r"|/\*(?:M?![0-9]*+)?+(?P<comment>[^*]*+)\*/)",
+    r"|/\*(?:M?![0-9]*+)?(?P<comment>[^*]*+)\*/)",
     re.IGNORECASE | re.ASCII,
 )
 _ESCAPES: Final = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a"}
