@@ -42,7 +42,7 @@ dev: install  ## Dagster at 127.0.0.1:3000 (PORT=3001 for another) with ./replic
 	  DAGSTER_HOME="$$PWD/$(HOME_DIR)/dagster" PATH="$$PWD/$(BIN):$$PATH"; \
 	  exec dagster dev -h 127.0.0.1 -p $(PORT)
 
-unit: .venv/.synced  ## the tests that start nothing: half a minute
+unit: .venv/.synced  ## the tests that start nothing: less than a minute
 	$(BIN)/pytest -q -m unit -n logical --maxprocesses 4 --durations=10 $(PYTEST_ARGS)
 
 test: install $(HOME_DIR)/.installed-optional  ## every test, on two stacks; STACKS=1 for one (PYTEST_ARGS='-k keys' for some)
