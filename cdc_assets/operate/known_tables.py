@@ -58,6 +58,21 @@ def find_table(config: ReplicationConfig, registry: Registry, text: str) -> Tabl
     raise ConfigError(what, remedy=_which_table(text, found or entries))
 
 
+def selected(
+    config: ReplicationConfig, registry: Registry, source: str | None, table: str | None
+) -> tuple[TableEntry, ...]:
+    """Returns the replicated tables of a source, or one of them; None for any source or table.
+
+    Raises:
+        ConfigError: if the source is not configured, or not one of its tables has that name.
+    """
+    entries = replicated(config, registry)
+    if source is not None:
+        config.source(source)
+        entries = tuple(each for each in entries if each.table.source == source)
+    return entries if table is None else (find_table(config, Registry.of(entries), table),)
+
+
 def _which_table(text: str, entries: Sequence[TableEntry]) -> str:
     """Returns the remedy for a name that is none: the tables that are meant, likeliest first."""
     if not entries:

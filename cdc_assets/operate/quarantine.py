@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cdc_assets.operate.known_tables import find_table, replicated
-from cdc_assets.registry import Registry, TableEntry
+from cdc_assets.operate.known_tables import selected
+from cdc_assets.registry import TableEntry
 
 if TYPE_CHECKING:
     from cdc_assets.lake.quarantined import QuarantinedRecord
@@ -73,14 +73,7 @@ def entries_in(services: Services, scope: QuarantineScope) -> tuple[TableEntry, 
     Raises:
         TerminalError: if the source or the table is not replicated.
     """
-    config = services.config
-    entries = replicated(config, services.registry.load())
-    if scope.source is not None:
-        config.source(scope.source)
-        entries = tuple(each for each in entries if each.table.source == scope.source)
-    if scope.table is None:
-        return entries
-    return (find_table(config, Registry.of(entries), scope.table),)
+    return selected(services.config, services.registry.load(), scope.source, scope.table)
 
 
 def _dict(record: QuarantinedRecord) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError, ConfigError
 from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.operate.discovery import discover
-from cdc_assets.operate.known_tables import find_table, replicated, why_no_tables
+from cdc_assets.operate.known_tables import find_table, replicated, selected, why_no_tables
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.states import held_words, reading_words, stopped_words
 from cdc_assets.operate.survey import TableSurvey, survey
@@ -29,7 +29,7 @@ from cdc_assets.orchestration.planning import RunPlan, Slots, is_due, one_run_re
 from cdc_assets.orchestration.resources import spark_resource
 from cdc_assets.orchestration.sensors.replicate import busy_tables, with_hours
 from cdc_assets.reference import explained
-from cdc_assets.registry import Registry, TableEntry
+from cdc_assets.registry import TableEntry
 
 WAIT_SECONDS: Final = 1.0
 PATIENCE_LOOKS: Final = 3
@@ -87,7 +87,9 @@ def run_replicate(config: ReplicationConfig, selection: Selection) -> Failed:
     with working(config) as work:
         if selection.source is not None:
             config.source(selection.source)  # before others are waited for
-        entries = selected(config, discover(work.services).registry, selection)
+        entries = selected(
+            config, discover(work.services).registry, selection.source, selection.table
+        )
         first = survey(work.services, entries, ages=False).answered()
         goals = {each.table: each.marks.end for each in first.tables if each.marks}
         held, failed = selection.left_out(first.tables, first.at)
@@ -164,24 +166,6 @@ def _given_up(behind: Sequence[TableSurvey], now: datetime) -> Failed:
         and each.failure.attempts >= PATIENCE_LOOKS
         and each.failure.is_waited_for(now)
     }
-
-
-def selected(
-    config: ReplicationConfig, registry: Registry, selection: Selection
-) -> tuple[TableEntry, ...]:
-    """Returns the selected tables; if source and table are named, the table of that source.
-
-    Raises:
-        ConfigError: if the source is not configured.
-        TerminalError: if the table is not replicated, or several have that name.
-    """
-    entries = replicated(config, registry)
-    if selection.source is not None:
-        config.source(selection.source)
-        entries = tuple(each for each in entries if each.table.source == selection.source)
-    if selection.table is None:
-        return entries
-    return (find_table(config, Registry.of(entries), selection.table),)
 
 
 def run_replay(config: ReplicationConfig, table: str, first: str, last: str) -> Failed:

@@ -214,7 +214,7 @@ def test_a_rewind_is_refused_before_anything_is_changed(elsewhere: Elsewhere, ma
     ],
     ids=["rows", "columns"],
 )
-def test_a_table_is_rebuilt_twice_and_its_old_rows_are_dropped(
+def test_a_table_is_rebuilt_with_its_columns_or_others(
     make: Make, rebuilt: Callable[[Make], None]
 ) -> None:
     rebuilt(make)

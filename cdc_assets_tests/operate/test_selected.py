@@ -10,7 +10,7 @@ import pytest
 from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import ConfigError, TerminalError
-from cdc_assets.orchestration.merge_commands import Selection, selected
+from cdc_assets.operate.known_tables import selected
 from cdc_assets.registry import Registry, TableEntry
 from cdc_assets_tests.configuration import platform, source, write
 
@@ -36,25 +36,25 @@ def registry(config: ReplicationConfig) -> Registry:
 
 
 @pytest.mark.parametrize(
-    ("selection", "names"),
+    ("of_source", "table", "names"),
     [
-        (Selection(), ["crm.public.orders", "shop.public.items", "shop.public.orders"]),
-        (Selection("crm"), ["crm.public.orders"]),
-        (Selection("crm", "orders"), ["crm.public.orders"]),
-        (Selection(table="items"), ["shop.public.items"]),
+        (None, None, ["crm.public.orders", "shop.public.items", "shop.public.orders"]),
+        ("crm", None, ["crm.public.orders"]),
+        ("crm", "orders", ["crm.public.orders"]),
+        (None, "items", ["shop.public.items"]),
     ],
 )
 def test_what_is_selected(
-    config: ReplicationConfig, selection: Selection, names: list[str]
+    config: ReplicationConfig, of_source: str | None, table: str | None, names: list[str]
 ) -> None:
-    found = selected(config, registry(config), selection)
+    found = selected(config, registry(config), of_source, table)
     assert [str(each.table) for each in found] == names
 
 
 def test_a_table_of_another_source_is_not(config: ReplicationConfig) -> None:
     with pytest.raises(TerminalError, match="'items' names no replicated table"):
-        selected(config, registry(config), Selection("crm", "items"))
+        selected(config, registry(config), "crm", "items")
     with pytest.raises(ConfigError, match="no source is named 'csm'"):
-        selected(config, registry(config), Selection("csm", "orders"))
+        selected(config, registry(config), "csm", "orders")
     with pytest.raises(TerminalError, match="more than one table"):
-        selected(config, registry(config), Selection(table="orders"))
+        selected(config, registry(config), None, "orders")
