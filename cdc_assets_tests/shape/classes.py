@@ -128,9 +128,20 @@ class Classes:
             found[protocol] |= {
                 cls
                 for cls in self._nodes
-                if members and cls != protocol and all(self.has(cls, each) for each in members)
+                if members
+                and cls != protocol
+                and all(self._fits(cls, protocol, each) for each in members)
             }
         return {cls: frozenset(below) for cls, below in found.items()}
+
+    def _fits(self, cls: str, protocol: str, member: str) -> bool:
+        """Returns whether a class has a protocol's member, a method with the same parameters."""
+        asked = self.methods(protocol).get(member)
+        owner = next((each for each in self.above(cls) if member in self.methods(each)), None)
+        if asked is None or owner is None:
+            return self.has(cls, member)
+        mine, wanted = _parameters(self.methods(owner)[member]), _parameters(asked)
+        return mine[: len(wanted)] == wanted
 
     def _is_protocol(self, cls: str) -> bool:
         return any(base.rpartition(".")[2] == "Protocol" for base in self.bases(cls))
@@ -150,3 +161,8 @@ class Classes:
                 return ".".join([*filter(None, found or (owner,)), attr])
             case _:
                 return ""
+
+
+def _parameters(node: Function) -> list[str]:
+    """Returns the names of positional parameters, by which a class's method differs from others."""
+    return [each.arg for each in (*node.args.posonlyargs, *node.args.args)]

@@ -277,6 +277,12 @@ SHOP = {
         class Window:
             def open(self) -> None: ...
 
+        class Shop:
+            def shut(self, door: Door) -> None: ...
+
+        class Opens(Protocol):
+            def shut(self, key: int) -> None: ...
+
         @contextmanager
         def opened(path: str) -> Iterator[Item]: ...
 
@@ -343,6 +349,11 @@ def test_a_call_counts_classes_below_but_not_others_with_the_same_method(tmp_pat
 def test_a_class_that_lacks_a_member_of_a_protocol_is_not_taken_for_it(tmp_path: Path) -> None:
     body = "from cdc_assets.kinds import Closes\ndef go(x: Closes) -> None:\n    x.shut()"
     assert "kinds.Window.open" not in reached(shop(tmp_path, body))
+
+
+def test_a_method_with_other_parameters_is_not_taken_for_a_protocols(tmp_path: Path) -> None:
+    body = "from cdc_assets.kinds import Opens\ndef go(x: Opens) -> None:\n    x.shut(1)"
+    assert reached(shop(tmp_path, body)) == {"start.go", "kinds.Opens.shut"}
 
 
 def test_calls_of_unknown_objects_are_told_and_those_of_foreign_ones_are_not(
