@@ -324,20 +324,23 @@ class Cursor:
 
         Raises:
             UnreachableError: if the partitions do not answer in time.
-            TransientError: if spans must be ``whole`` and a partition ends before its span.
+            TransientError: if a partition ends before the start of its span, as of a topic that was
+                recreated, or if spans must be ``whole`` and one ends before its span does.
         """
         waiting = {place for place, (start, end) in spans.items() if end is None or start < end}
         if not waiting:
             return
         self._consumer.assign([TopicPartition(*place, spans[place][0]) for place in waiting])
         for place, record in self._events(self._consumer, waiting):
-            end = spans[place][1]
+            start, end = spans[place]
             if isinstance(record, int):
                 if whole and end is not None and record < end:
                     raise ends_early(*place, record, end)
                 waiting.remove(place)
                 continue
             offset = record.coordinate.offset
+            if offset < start:  # the client has gone back to the log's begin
+                raise gone(*place)
             if end is None or offset < end:
                 yield record
             if end is not None and offset >= end - 1:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from datetime import UTC, datetime
+from typing import cast
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.errors import UnreachableError
+from cdc_assets.changes.offsets import Coordinate, OffsetVector
+from cdc_assets.errors import TransientError, UnreachableError
 from cdc_assets.log.kafka import KafkaLog
-from cdc_assets.log.reader import Reader, Silence
+from cdc_assets.log.reader import Cursor, Place, Reader, Silence
+from cdc_assets.log.values import RawRecord
 from cdc_assets_tests.toy.profiles import in_soak, is_soak
 
 PARTITIONS = 2_000 if is_soak() else 500
@@ -107,3 +110,24 @@ def test_even_without_silence_a_look_up_ends() -> None:
 
     assert waits(1) == 15
     assert 200 < waits(2_000) < 230
+
+
+class Restarted:
+    """A consumer that has gone back to the log's begin, as the log does not hold its offset."""
+
+    def assign(self, places: object) -> None: ...
+
+    def events(self, _: object, waiting: Collection[Place]) -> Iterator[tuple[Place, RawRecord]]:
+        for place in [*waiting]:
+            yield (
+                place,
+                RawRecord(Coordinate(*place, 0), datetime(2026, 3, 4, tzinfo=UTC), b"", b""),
+            )
+
+
+@pytest.mark.unit
+def test_records_from_before_a_span_are_none_of_it() -> None:
+    consumer = Restarted()
+    cursor = Cursor(cast("Consumer", consumer), consumer.events, 1)
+    with pytest.raises(TransientError, match="not in the log any more"):
+        list(cursor.records({("t", 0): (5, 7)}))
