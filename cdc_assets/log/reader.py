@@ -14,7 +14,14 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
 from cdc_assets.effects import effect
@@ -347,8 +354,12 @@ class Cursor:
                 waiting.remove(place)
 
     def offsets_at(self, topic: str, time: datetime) -> dict[int, int]:
-        """Returns the first offset at or after a time, of partitions that have one."""
-        millis = (time - EPOCH) // _MILLISECOND
+        """Returns the first offset at or after a time, of partitions that have one.
+
+        That is the log's beginning for times before 1970, which brokers refuse: records without a
+        time are dated so.
+        """
+        millis = (time - EPOCH) // _MILLISECOND if time >= EPOCH else OFFSET_BEGINNING
         listed = self._consumer.list_topics(topic, timeout=self._timeout).topics[topic]
         asked = [TopicPartition(topic, number, millis) for number in listed.partitions]
         found = self._consumer.offsets_for_times(asked, timeout=self._timeout) if asked else []

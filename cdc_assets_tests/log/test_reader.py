@@ -6,10 +6,18 @@ import time
 import uuid
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
@@ -112,10 +120,23 @@ def test_even_without_silence_a_look_up_ends() -> None:
     assert 200 < waits(2_000) < 230
 
 
-class Restarted:
-    """A consumer that has gone back to the log's begin, as the log does not hold its offset."""
+class RestartedConsumer:
+    """A consumer that has gone back to the log's begin, as the log does not hold its offset.
+
+    Its broker refuses times that stand for nothing, as brokers do.
+    """
 
     def assign(self, places: object) -> None: ...
+
+    def list_topics(self, topic: str, timeout: float) -> SimpleNamespace:
+        return SimpleNamespace(topics={topic: SimpleNamespace(partitions=[0])})
+
+    def offsets_for_times(
+        self, asked: list[TopicPartition], timeout: float
+    ) -> list[TopicPartition]:
+        if any(each.offset < OFFSET_BEGINNING for each in asked):
+            raise KafkaException(KafkaError(KafkaError.UNSUPPORTED_VERSION))
+        return [TopicPartition(each.topic, each.partition, 7) for each in asked]
 
     def events(self, _: object, waiting: Collection[Place]) -> Iterator[tuple[Place, RawRecord]]:
         for place in [*waiting]:
@@ -127,7 +148,14 @@ class Restarted:
 
 @pytest.mark.unit
 def test_records_from_before_a_span_are_none_of_it() -> None:
-    consumer = Restarted()
+    consumer = RestartedConsumer()
     cursor = Cursor(cast("Consumer", consumer), consumer.events, 1)
     with pytest.raises(TransientError, match="not in the log any more"):
         list(cursor.records({("t", 0): (5, 7)}))
+
+
+@pytest.mark.unit
+def test_offsets_are_found_for_records_without_a_time() -> None:
+    consumer = RestartedConsumer()
+    cursor = Cursor(cast("Consumer", consumer), consumer.events, 1)
+    assert cursor.offsets_at("t", datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)) == {0: 7}
