@@ -239,7 +239,7 @@ def _is_other(error: OSError) -> bool:
 
 def _replace_local(path: Path, content: bytes) -> None:
     _make_folder(path.parent)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex}")
+    temporary = path.with_name(f".{uuid.uuid4().hex}")  # the document's name may be of full length
     try:
         with open_private(temporary) as file:
             file.write(content)
@@ -248,6 +248,17 @@ def _replace_local(path: Path, content: bytes) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+    _flush_folder(path.parent)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Has the names in a folder written to the disk, where its file system can do that."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def open_private(path: Path) -> IO[bytes]:

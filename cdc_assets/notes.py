@@ -8,7 +8,7 @@ lose each other's notes, not even on an object store, which has no locks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -63,10 +63,9 @@ class TableNotes:
         try:
             with as_os_errors():
                 files = listed(self._files, self._root, prefix_of(table) if table else "")
-                if not files:
-                    return {}
-                found = cast("dict[str, Any]", self._files.cat(files, on_error="return"))
-                return dict(_present(found))
+                # `cat` would take the brackets of a folder `[a]` for a pattern.
+                found = cast("list[Any]", self._files.cat_ranges(files, None, None))
+                return dict(_present(zip(files, found, strict=True)))
         except OSError as error:
             raise self._unreachable() from error
 
@@ -112,13 +111,13 @@ def listed(files: AbstractFileSystem, folder: str, begin: str) -> list[str]:
     return [each for each, name in names if name.startswith(begin) and name.endswith(END)]
 
 
-def _present(found: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
+def _present(found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, bytes]]:
     """Yields the documents that were not removed since the listing.
 
     Raises:
         OSError: if one could not be read for another reason.
     """
-    for file, content in found.items():
+    for file, content in found:
         if isinstance(content, FileNotFoundError):
             continue
         if isinstance(content, Exception):

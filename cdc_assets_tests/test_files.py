@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import threading
 from pathlib import Path
 
@@ -85,3 +86,19 @@ def test_one_that_does_not_end_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     finally:
         is_over.set()
         other.join()
+
+
+@pytest.mark.unit
+def test_a_document_is_on_the_disk_under_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[tuple[int, bytes | None]] = []
+    path, flush = tmp_path / NUMBER, os.fsync
+
+    def observed(file: int) -> None:
+        flushed.append((os.fstat(file).st_ino, path.read_bytes() if path.exists() else None))
+        flush(file)
+
+    monkeypatch.setattr(os, "fsync", observed)
+    replace_file(LocalFileSystem(), str(path), b"1")
+    assert flushed == [(path.stat().st_ino, None), (tmp_path.stat().st_ino, b"1")]

@@ -49,6 +49,24 @@ def test_each_note_is_a_document_named_after_its_table(notes: TableNotes) -> Non
     assert names == ["shop.public.orders.json", "shop.public.orders.progress.json"]
 
 
+@pytest.mark.parametrize("folder", ["[a]", "a*", "a?", "a b", "ä"])
+def test_notes_are_read_in_a_folder_of_any_name(tmp_path: Path, folder: str) -> None:
+    notes = TableNotes(str(tmp_path / folder), WORDS)
+    notes.write(ORDERS, "{}")
+    notes.write(ITEMS, "[1]")
+    assert sorted(notes.read_all().values()) == [b"[1]", b"{}"]
+    assert [*notes.read_all(ITEMS).values()] == [b"[1]"]
+
+
+def test_a_table_with_a_long_name_has_notes(tmp_path: Path) -> None:
+    table = TableName("shop", "s" * 128, "t" * 128)
+    desired = DesiredBook.of_registry(str(tmp_path / "registry.json"))
+    note = DirectiveNote(datetime(2026, 3, 4, tzinfo=UTC))
+    for each in Directive:
+        desired.put(table, each, note)
+    assert desired.of(table).get(Directive.REBUILD) == note
+
+
 def test_a_folder_that_does_not_answer_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     notes = TableNotes(str(tmp_path / "file" / "notes"), WORDS)

@@ -12,6 +12,9 @@ minute is one alert, and not thirty with their recoveries.
 The reported state is a value that the caller keeps. Where a part did not answer, earlier findings
 remain, and the time for which they must be absent starts again from zero: not knowing is no
 recovery.
+
+A clock may have been ahead, and set right since: a stored time of the future counts as now, or as
+long past where it would keep a message back.
 """
 
 from __future__ import annotations
@@ -203,7 +206,7 @@ def _looked(
         for name, each in found.items()
     }
     absent = {
-        name: replace(each, gone=(each.gone or now) if is_judged(name) else None)
+        name: replace(each, gone=min(each.gone or now, now) if is_judged(name) else None)
         for name, each in group.members.items()
         if name not in found
     }
@@ -220,7 +223,8 @@ def _again(known: Member | None, found: AlertFinding, now: datetime, *, reported
     """Returns a found member; ``reported``: no message has reported the member as over yet."""
     if known is None:
         return Member(now, found.words, reported, after=found.after)
-    return replace(known, words=found.words, gone=None, after=found.after)
+    since = min(known.since, now)
+    return replace(known, since=since, words=found.words, gone=None, after=found.after)
 
 
 def _is_over(absent: Member, now: datetime) -> bool:
@@ -231,7 +235,7 @@ def _is_over(absent: Member, now: datetime) -> bool:
 def _change(group: Group, due: Collection[str], now: datetime) -> Change | None:
     if group.begun is None:
         return Change.FIRING if due else None
-    if group.reported_at is not None and now - group.reported_at < QUIET:
+    if group.reported_at is not None and group.reported_at <= now < group.reported_at + QUIET:
         return None
     if not due and not any(each.reported for each in group.members.values()):
         return Change.RESOLVED

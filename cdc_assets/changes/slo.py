@@ -106,9 +106,14 @@ class SloWindow:
         return SloWindow(tuple(sorted(merged.items())))
 
     def trim(self, now: datetime, hours: int) -> SloWindow:
-        """Keeps the current hour and the ``hours`` before it, so all of the window."""
-        oldest = epoch_hour(now) - hours
-        return SloWindow(tuple(each for each in self.hours if each[0] >= oldest))
+        """Keeps the current hour and the ``hours`` before it, so all of the window.
+
+        The next hour stays too, as another process's clock may be ahead. Later hours are those of
+        a clock that was wrong, and would count as the present one until they come.
+        """
+        newest = epoch_hour(now)
+        kept = range(newest - hours, newest + 2)
+        return SloWindow(tuple(each for each in self.hours if each[0] in kept))
 
     def kept(self, now: datetime, target: SloTarget) -> SloWindow:
         """Keeps only the data that the SLO's answers need from now on, in few bytes.

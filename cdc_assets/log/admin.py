@@ -29,25 +29,17 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import (
     AdminClient,
-    ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
     OffsetSpec,  # pyright: ignore[reportPrivateImportUsage]
 )
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.changes.retention import TopicRetention
 from cdc_assets.effects import effect
 from cdc_assets.errors import CdcError, LoginRefusedError
 from cdc_assets.log.errors import of_partition, place_of, translate
 from cdc_assets.log.reader import Place
-from cdc_assets.log.settings import TopicSettings, read_settings, retention_of
+from cdc_assets.log.settings import TopicSettings, read_settings
 from cdc_assets.log.values import TopicIdentity
-
-_NOT_ANSWERED: Final = (
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-)
 
 
 class Admin:
@@ -125,20 +117,11 @@ class Admin:
         cluster = self.client().describe_cluster(request_timeout=self._timeout)
         return str(self._result(cluster).cluster_id)
 
-    def retention(self, topics: Iterable[str]) -> dict[str, TopicRetention]:
-        """Returns topics' retention: one request. Left out where we may not ask."""
-        asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in sorted(set(topics))]
-        if not asked:
-            return {}
-        found = self.client().describe_configs(asked, request_timeout=self._timeout)
-        with effect("kafka: retention"):
-            said = {each.name: self._unless_refused(future) for each, future in found.items()}
-        return {topic: retention_of(config) for topic, config in said.items() if config is not None}
-
     def settings(self, topics: Iterable[str]) -> dict[str, TopicSettings | None]:
         """Returns topics' settings; None for topics whose settings may not be read."""
         try:
-            return read_settings(self.client(), topics, self._timeout)
+            with effect("kafka: settings"):
+                return read_settings(self.client(), topics, self._timeout)
         except KafkaException as error:
             raise self._translated(error) from error
 
@@ -165,15 +148,6 @@ class Admin:
             return future.result()
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                return None
-            raise self._translated(error) from error
-
-    def _unless_refused(self, future: Any) -> Mapping[str, str | None] | None:
-        """Returns a topic's settings; None if it is gone, or we may not see them."""
-        try:
-            return {name: entry.value for name, entry in future.result().items()}
-        except KafkaException as error:
-            if error.args[0].code() in _NOT_ANSWERED:
                 return None
             raise self._translated(error) from error
 

@@ -11,9 +11,9 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
 
 import requests
@@ -38,6 +38,7 @@ _COMMA: Final = re.compile(r"(?<!\\),")
 _SECRETS: Final = ("password", "secret", "token", "jaas", "credentials", "user.info")
 
 Document = Mapping[str, Any]
+Said = TypeVar("Said")
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,11 +242,10 @@ class ConnectRest:
         Raises:
             UnreachableError: if it does not answer, or with something else.
         """
-        found, _ = self._get("/connectors", {"expand": ["info", "status"]})
-        return tuple(sorted(_connectors(found), key=lambda each: each.name))
+        return tuple(each for each, _ in self.described()[0])
 
     def described(self) -> tuple[tuple[tuple[RunningConnector, Mapping[str, str]], ...], str]:
-        """Returns all of them with those of their settings that are no secrets: one request.
+        """Returns all of them, by name, with their settings that are no secrets: one request.
 
         The settings are for rules that judge them, and not to be shown.
 
@@ -255,8 +255,7 @@ class ConnectRest:
         Raises:
             UnreachableError: if it does not answer, or with something else.
         """
-        found, date = self._get("/connectors", {"expand": ["info", "status"]})
-        return tuple((each, _settings(found[each.name])) for each in _connectors(found)), date
+        return self._get("/connectors", {"expand": ["info", "status"]}, _described)
 
     def offsets(self, connector: str) -> tuple[Document, ...]:
         """Returns the source offsets that a connector has committed, one for each part of it.
@@ -267,11 +266,12 @@ class ConnectRest:
         Raises:
             UnreachableError: if it does not answer, or with something else.
         """
-        found, _ = self._get(f"/connectors/{quote(connector, safe='')}/offsets", {})
-        return tuple(each.get("offset") or {} for each in found.get("offsets") or ())
+        return self._get(f"/connectors/{quote(connector, safe='')}/offsets", {}, _offsets)[0]
 
-    def _get(self, path: str, params: Mapping[str, Any]) -> tuple[Document, str]:
-        """Returns the reply, and when it was made."""
+    def _get(
+        self, path: str, params: Mapping[str, Any], read: Callable[[Any], Said]
+    ) -> tuple[Said, str]:
+        """Returns the reply as it is read, and when it was made."""
         try:
             status, date, body = _replied(self._url + path, params)
             if status in _NO_LOGIN:
@@ -283,10 +283,11 @@ class ConnectRest:
         except (requests.RequestException, ValueError) as error:
             how = f"does not answer ({type(error).__name__})"
             raise self._silent(how, "check its address, and that it runs") from None
-        if not isinstance(found, dict):
-            how = "does not answer (ValueError)"
-            raise self._silent(how, "check its address")
-        return cast("Document", found), date
+        try:
+            return read(found), date
+        except (AttributeError, TypeError):
+            how = "answers as Kafka Connect never does"
+            raise self._silent(how, "check its address") from None
 
     def _silent(self, how: str, remedy: str) -> UnreachableError:
         what = f"Kafka Connect at {self.shown} {how}"
@@ -318,18 +319,23 @@ def _replied(url: str, params: Mapping[str, Any]) -> tuple[int, str, bytes]:
             return answer.status_code, answer.headers.get("Date", ""), bytes(body)
 
 
-def _settings(about: Document) -> Mapping[str, str]:
-    said = about.get("info", {}).get("config", {})
-    return {k: str(v) for k, v in said.items() if not any(word in k for word in _SECRETS)}
+def _described(found: Any) -> tuple[tuple[RunningConnector, dict[str, str]], ...]:
+    return tuple(_connector(name, about) for name, about in sorted(found.items()))
 
 
-def _connectors(found: Document) -> Iterator[RunningConnector]:
-    for name, about in found.items():
-        config = about.get("info", {}).get("config", {})
-        status = about.get("status", {})
-        tasks = tuple(_part(each, each.get("id")) for each in status.get("tasks", ()))
-        own, slot = _part(status.get("connector", {}), None), str(config.get("slot.name", ""))
-        yield RunningConnector(name, prefix_of(config), slot, own, tasks)
+def _connector(name: str, about: Any) -> tuple[RunningConnector, dict[str, str]]:
+    """Reads a connector and its settings, without secrets, and without those that are null."""
+    said = about.get("info", {}).get("config", {}).items()
+    shown = ((k, v) for k, v in said if not any(word in k for word in _SECRETS))
+    settings = {k: str(v) for k, v in shown if v is not None}
+    status = about.get("status", {})
+    tasks = tuple(_part(each, each.get("id")) for each in status.get("tasks", ()))
+    own, slot = _part(status.get("connector", {}), None), settings.get("slot.name", "")
+    return RunningConnector(name, prefix_of(settings), slot, own, tasks), settings
+
+
+def _offsets(found: Any) -> tuple[Document, ...]:
+    return tuple(each.get("offset") or {} for each in found.get("offsets") or ())
 
 
 def _part(found: Document, task: int | None) -> ConnectorPart:

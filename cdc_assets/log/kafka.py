@@ -119,8 +119,9 @@ class KafkaLog:
         return end
 
     def retention(self, topics: Iterable[str]) -> dict[str, TopicRetention]:
-        """Returns topics' retention: one request. Left out where we may not ask."""
-        return self._admin.retention(topics)
+        """Returns topics' retention. Topics whose settings may not be read are left out."""
+        found = self.settings(topics).items()
+        return {topic: each.retention for topic, each in found if each is not None}
 
     def high_watermarks(self, topics: Iterable[str]) -> dict[str, OffsetVector]:
         """Returns each partition's end, including records of unfinished producer transactions.
@@ -197,10 +198,10 @@ class KafkaLog:
             None where nothing is unread.
         """
         marks = self.watermarks(positions)
-        starts: dict[str, OffsetVector] = {}
-        for topic, mark in marks.items():
-            unread = mark.begin.merged_max(positions[topic]).ranges_to(mark.end)
-            starts[topic] = OffsetVector.of({each.partition: each.start for each in unread})
+        starts = {
+            topic: _starts(mark.begin.merged_max(positions[topic]).ranges_to(mark.end))
+            for topic, mark in marks.items()
+        }
         first = self._reader().first_of_each(starts)
         oldest: dict[str, datetime | None] = dict.fromkeys(marks)
         for record in first:
@@ -219,8 +220,7 @@ class KafkaLog:
         marks = self.watermarks([topic])
         if topic not in marks:
             return ()
-        unread = marks[topic].begin.ranges_to(marks[topic].end)
-        starts = OffsetVector.of({each.partition: each.start for each in unread})
+        starts = _starts(marks[topic].begin.ranges_to(marks[topic].end))
         return self._reader().with_values(topic, starts, limit, wanted)
 
     def kinds(
@@ -259,12 +259,7 @@ class KafkaLog:
     def firsts(self, topics: Iterable[str]) -> dict[str, tuple[RawRecord, ...]]:
         """Returns the first record of each partition that has one, of topics that exist."""
         marks = self.watermarks(topics)
-        starts = {
-            topic: OffsetVector.of(
-                {each.partition: each.start for each in mark.begin.ranges_to(mark.end)}
-            )
-            for topic, mark in marks.items()
-        }
+        starts = {t: _starts(mark.begin.ranges_to(mark.end)) for t, mark in marks.items()}
         found: dict[str, list[RawRecord]] = {topic: [] for topic in marks}
         for record in self._reader().first_of_each(starts):
             found[record.coordinate.topic].append(record)
@@ -298,8 +293,7 @@ class KafkaLog:
 
     def first_of(self, topic: str, ranges: Iterable[OffsetRange]) -> tuple[RawRecord, ...]:
         """Returns the first record at or after the start of each range, where there is one."""
-        starts = OffsetVector.of({each.partition: each.start for each in ranges})
-        return tuple(self._reader().first_of_each({topic: starts}))
+        return tuple(self._reader().first_of_each({topic: _starts(ranges)}))
 
     def last_of(self, topic: str, *looks: Mapping[int, Span]) -> tuple[dict[int, RawRecord], ...]:
         """Returns the last record in each partition's span, where there is one; for each look.
@@ -330,7 +324,7 @@ class KafkaLog:
         return CutFinder(self._reader(), topic, marks, self._stable_ends, patience)
 
     def _stable_ends(self, topics: Iterable[str]) -> dict[str, OffsetVector]:
-        return {topic: marks.end for topic, marks in self.watermarks(topics).items()}
+        return self.ends(self.partitions(topics))
 
     def _reader(self) -> Reader:
         return Reader(self._conf(), self._timeout, self._largest)
@@ -338,6 +332,10 @@ class KafkaLog:
     def _conf(self) -> dict[str, Any]:
         given = self._given
         return {**_QUIET, **(given() if callable(given) else given)}
+
+
+def _starts(ranges: Iterable[OffsetRange]) -> OffsetVector:
+    return OffsetVector.of({each.partition: each.start for each in ranges})
 
 
 def _edges(

@@ -14,7 +14,14 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
 from cdc_assets.effects import effect
@@ -324,28 +331,35 @@ class Cursor:
 
         Raises:
             UnreachableError: if the partitions do not answer in time.
-            TransientError: if spans must be ``whole`` and a partition ends before its span.
+            TransientError: if a partition ends before the start of its span, as of a topic that was
+                recreated, or if spans must be ``whole`` and one ends before its span does.
         """
         waiting = {place for place, (start, end) in spans.items() if end is None or start < end}
         if not waiting:
             return
         self._consumer.assign([TopicPartition(*place, spans[place][0]) for place in waiting])
         for place, record in self._events(self._consumer, waiting):
-            end = spans[place][1]
+            start, end = spans[place]
             if isinstance(record, int):
                 if whole and end is not None and record < end:
                     raise ends_early(*place, record, end)
                 waiting.remove(place)
                 continue
             offset = record.coordinate.offset
+            if offset < start:  # the client has gone back to the log's begin
+                raise gone(*place)
             if end is None or offset < end:
                 yield record
             if end is not None and offset >= end - 1:
                 waiting.remove(place)
 
     def offsets_at(self, topic: str, time: datetime) -> dict[int, int]:
-        """Returns the first offset at or after a time, of partitions that have one."""
-        millis = (time - EPOCH) // _MILLISECOND
+        """Returns the first offset at or after a time, of partitions that have one.
+
+        That is the log's beginning for times before 1970, which brokers refuse: records without a
+        time are dated so.
+        """
+        millis = (time - EPOCH) // _MILLISECOND if time >= EPOCH else OFFSET_BEGINNING
         listed = self._consumer.list_topics(topic, timeout=self._timeout).topics[topic]
         asked = [TopicPartition(topic, number, millis) for number in listed.partitions]
         found = self._consumer.offsets_for_times(asked, timeout=self._timeout) if asked else []

@@ -1,7 +1,4 @@
-"""Reads topics' settings, as far as the exactness of reads depends on them.
-
-Derives a topic's retention from its settings.
-"""
+"""Reads topics' settings, as far as the exactness of reads depends on them."""
 
 from __future__ import annotations
 
@@ -69,7 +66,7 @@ def read_settings(
     for resource, future in asked.items():
         name = cast("str", resource.name)
         try:
-            found[name] = settings_of({k: str(v.value) for k, v in future.result().items()})
+            found[name] = settings_of({k: v.value for k, v in future.result().items()})
         except KafkaException as error:
             code = error.args[0].code()
             if code in _REFUSED:
@@ -79,28 +76,19 @@ def read_settings(
     return found
 
 
-def settings_of(said: Mapping[str, str]) -> TopicSettings:
-    """Converts a broker's answer to a value."""
-    policies = said.get("cleanup.policy", "delete")
-    return TopicSettings(
-        frozenset(each.strip() for each in policies.split(",")),
-        retention_of(said),
-        said.get("message.timestamp.type") == "LogAppendTime",
-    )
-
-
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-def retention_of(settings: Mapping[str, str | None]) -> TopicRetention:
-    """Returns the retention of a topic's settings, including those inherited from its broker.
+def settings_of(said: Mapping[str, str | None]) -> TopicSettings:
+    """Converts a broker's answer, with what a topic inherits from its broker, to a value.
 
     A topic that only compacts deletes no record for its age.
     """
-    policies = (settings.get("cleanup.policy") or "delete").split(",")
-    if "delete" not in {each.strip() for each in policies}:
-        return TopicRetention()
-    return TopicRetention(_age(settings), _bound(settings, "retention.bytes"))
+    policies = (said.get("cleanup.policy") or "delete").split(",")
+    policy = frozenset(each.strip() for each in policies)
+    kept = TopicRetention(_age(said), _bound(said, "retention.bytes"))
+    append_time = said.get("message.timestamp.type") == "LogAppendTime"
+    return TopicSettings(policy, kept if "delete" in policy else TopicRetention(), append_time)
 
 
 def _age(settings: Mapping[str, str | None]) -> timedelta | None:

@@ -22,7 +22,7 @@ from cdc_assets.log.errors import place_of, translate
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.log.notices import Notice
 from cdc_assets.log.signal_channel import SignalChannel
-from cdc_assets.log.values import RawRecord
+from cdc_assets.log.values import RawRecord, Watermarks
 
 _SECONDS: Final = 20
 _PRODUCER: Final[Mapping[str, Any]] = {
@@ -138,10 +138,11 @@ class Signalling:
     def is_sent(self, signal: str, since: int) -> bool:
         """Whether a signal is in its topic, from an offset on."""
         topic = self.channel.signals
-        marks = self._log.watermarks([topic])
-        begin = marks[topic].begin.get(_PARTITION) if topic in marks else 0
-        place = (topic, _PARTITION)
-        found = self._log.part({place: (max(since, begin), None)}) if topic in marks else ()
+        marks = self._log.watermarks([topic]).get(topic)
+        if marks is None:
+            return False
+        start = _starts(marks, OffsetVector.of({_PARTITION: since})).get(_PARTITION)
+        found = self._log.part({(topic, _PARTITION): (start, None)})
         return any(read_object(each.value).get("id") == signal for each in found)
 
     def notices(self, since: OffsetVector) -> tuple[tuple[Notice, ...], OffsetVector]:
@@ -150,23 +151,21 @@ class Signalling:
         marks = self._log.watermarks([topic]).get(topic)
         if marks is None:
             return (), since
-        start = marks.begin.merged_max(since)
-        ranges = start.ranges_to(marks.end)
-        records = self._log.part({(topic, r.partition): (r.start, r.end) for r in ranges})
-        return self._read(records), start.merged_max(marks.end)
+        return self._between(_starts(marks, since), marks.end), marks.end
 
     def recent(self, until: OffsetVector) -> tuple[Notice, ...]:
         """Returns the last notices before some offsets."""
-        start = OffsetVector.of({p: max(offset - _RECENT, 0) for p, offset in until})
         topic = self.channel.notices
         marks = self._log.watermarks([topic]).get(topic)
         if marks is None:
             return ()
-        ranges = marks.begin.merged_max(start).ranges_to(until)
-        return self._read(self._log.part({(topic, r.partition): (r.start, r.end) for r in ranges}))
+        since = OffsetVector.of({p: max(offset - _RECENT, 0) for p, offset in until})
+        return self._between(_starts(marks, since), until)
 
-    def _read(self, records: Sequence[RawRecord]) -> tuple[Notice, ...]:
+    def _between(self, start: OffsetVector, end: OffsetVector) -> tuple[Notice, ...]:
         """Reads and orders notices by the connector's clock: one signal's are in one partition."""
+        ranges, topic = start.ranges_to(end), self.channel.notices
+        records = self._log.part({(topic, r.partition): (r.start, r.end) for r in ranges})
         notices = (
             (each.coordinate, notice)
             for each in records
@@ -174,3 +173,12 @@ class Signalling:
         )
         in_order = sorted(notices, key=lambda each: (each[1].at_ms, each[0].offset))
         return tuple(notice for _, notice in in_order)
+
+
+def _starts(marks: Watermarks, since: OffsetVector) -> OffsetVector:
+    """Returns the first offset to read of each partition.
+
+    A partition that ends before that belongs to a topic that was recreated: all of it is read.
+    """
+    reached = OffsetVector.of({p: at for p, at in since if at <= marks.end.get(p)})
+    return OffsetVector.of({p: max(begin, reached.get(p)) for p, begin in marks.begin})

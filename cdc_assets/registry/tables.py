@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -100,34 +100,22 @@ class Registry:
 
     def with_shared(self, topic: str) -> Registry:
         """Returns the registry with a topic that has held records of several tables."""
-        entries = (
-            replace(each, is_shared=True) if each.topic == topic else each for each in self.entries
-        )
-        return Registry.of(entries, self.others)
+        return self._each(lambda e: replace(e, is_shared=True) if e.topic == topic else e)
 
     def with_dropped(self, dropped: Mapping[TableName, Dropped | None]) -> Registry:
         """Returns the registry with tables marked as dropped at their sources, or not (None)."""
-        return Registry.of(
-            (replace(each, dropped=dropped.get(each.table, each.dropped)) for each in self.entries),
-            self.others,
-        )
+        return self._each(lambda e: replace(e, dropped=dropped.get(e.table, e.dropped)))
 
     def with_comments(self, comments: Mapping[TableName, str]) -> Registry:
         """Returns the registry with the comments of tables."""
-        entries = (
-            replace(each, comment=comments.get(each.table, each.comment)) for each in self.entries
-        )
-        return Registry.of(entries, self.others)
+        return self._each(lambda e: replace(e, comment=comments.get(e.table, e.comment)))
 
     def with_beginning(self, table: TableName, begins: Beginning) -> Registry:
         """Returns the registry with the place where a table begins in its topic."""
-        return Registry.of(
-            (
-                replace(each, begins=begins) if each.table == table else each
-                for each in self.entries
-            ),
-            self.others,
-        )
+        return self._each(lambda e: replace(e, begins=begins) if e.table == table else e)
+
+    def _each(self, change: Callable[[TableEntry], TableEntry]) -> Registry:
+        return Registry.of(map(change, self.entries), self.others)
 
     def without(self, tables: Iterable[TableName]) -> Registry:
         """Returns the registry without these tables."""

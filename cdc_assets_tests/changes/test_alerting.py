@@ -205,3 +205,19 @@ def test_messages_tell_the_truth_and_each_begin_has_one_end(
     for each in watcher.sent:
         seen = (seen - set(each.over)) | {name for name, _ in each.members}
         assert seen == {name for name, _ in each.members}, "no member goes without a word"
+
+
+@pytest.mark.unit
+def test_a_clock_that_was_ahead_holds_back_no_message_once_it_is_right() -> None:
+    watcher = Watcher()
+    watcher.look(failed("orders"), minutes=525_600)
+    watcher.look(failed("orders", "items", after=5 * MINUTE), minutes=1)
+    watcher.look(failed("items", after=5 * MINUTE), minutes=1)
+    watcher.now = START
+    for _ in range(6):
+        watcher.look(failed("items", after=5 * MINUTE))
+    assert [(each.change, each.count) for each in watcher.sent[1:]] == [(Change.CHANGED, 1)]
+    for _ in range(30):
+        watcher.look([])
+    assert watcher.sent[-1].change is Change.RESOLVED
+    assert watcher.sent[-1].over == ("items",)

@@ -8,7 +8,7 @@ import pytest
 
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.retention import Overtaking, ReadingPace, TopicRetention, overtaking, paces
-from cdc_assets.log.settings import retention_of
+from cdc_assets.log.settings import settings_of
 
 pytestmark = pytest.mark.unit
 
@@ -100,4 +100,4 @@ def test_only_partitions_with_unread_records_have_a_pace() -> None:
 def test_a_topics_settings_say_how_long_it_keeps_records(
     settings: dict[str, str | None], kept: TopicRetention
 ) -> None:
-    assert retention_of(settings) == kept
+    assert settings_of(settings).retention == kept

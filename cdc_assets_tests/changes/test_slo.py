@@ -121,6 +121,14 @@ def test_hours_that_are_over_leave_the_window():
 
 
 @pytest.mark.unit
+def test_hours_of_a_clock_that_was_ahead_do_not_count():
+    next_hour, next_year = window((-1, 1, 1)), window((-9_000, 0, 100))
+    ahead = SloWindow((*next_hour.hours, *next_year.hours))
+    assert ahead.kept(NOW, TARGET) == ahead.trim(NOW, 24) == next_hour
+    assert (evaluate_slo(TARGET, ahead, 0, NOW).changes, next_hour.total().count) == (2, 2)
+
+
+@pytest.mark.unit
 def test_a_busy_day_with_a_wide_spread_fits_into_a_snapshot_property():
     filled = SloWindow()
     for hour in range(25):

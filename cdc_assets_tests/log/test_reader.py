@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.errors import UnreachableError
+from cdc_assets.changes.offsets import Coordinate, OffsetVector
+from cdc_assets.errors import TransientError, UnreachableError
 from cdc_assets.log.kafka import KafkaLog
-from cdc_assets.log.reader import Reader, Silence
+from cdc_assets.log.reader import Cursor, Place, Reader, Silence
+from cdc_assets.log.values import RawRecord
 from cdc_assets_tests.toy.profiles import in_soak, is_soak
 
 PARTITIONS = 2_000 if is_soak() else 500
@@ -107,3 +118,44 @@ def test_even_without_silence_a_look_up_ends() -> None:
 
     assert waits(1) == 15
     assert 200 < waits(2_000) < 230
+
+
+class RestartedConsumer:
+    """A consumer that has gone back to the log's begin, as the log does not hold its offset.
+
+    Its broker refuses times that stand for nothing, as brokers do.
+    """
+
+    def assign(self, places: object) -> None: ...
+
+    def list_topics(self, topic: str, timeout: float) -> SimpleNamespace:
+        return SimpleNamespace(topics={topic: SimpleNamespace(partitions=[0])})
+
+    def offsets_for_times(
+        self, asked: list[TopicPartition], timeout: float
+    ) -> list[TopicPartition]:
+        if any(each.offset < OFFSET_BEGINNING for each in asked):
+            raise KafkaException(KafkaError(KafkaError.UNSUPPORTED_VERSION))
+        return [TopicPartition(each.topic, each.partition, 7) for each in asked]
+
+    def events(self, _: object, waiting: Collection[Place]) -> Iterator[tuple[Place, RawRecord]]:
+        for place in [*waiting]:
+            yield (
+                place,
+                RawRecord(Coordinate(*place, 0), datetime(2026, 3, 4, tzinfo=UTC), b"", b""),
+            )
+
+
+@pytest.mark.unit
+def test_records_from_before_a_span_are_none_of_it() -> None:
+    consumer = RestartedConsumer()
+    cursor = Cursor(cast("Consumer", consumer), consumer.events, 1)
+    with pytest.raises(TransientError, match="not in the log any more"):
+        list(cursor.records({("t", 0): (5, 7)}))
+
+
+@pytest.mark.unit
+def test_offsets_are_found_for_records_without_a_time() -> None:
+    consumer = RestartedConsumer()
+    cursor = Cursor(cast("Consumer", consumer), consumer.events, 1)
+    assert cursor.offsets_at("t", datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)) == {0: 7}

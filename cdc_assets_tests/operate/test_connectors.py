@@ -13,6 +13,8 @@ from cdc_assets_devstack.layout import Ports
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.database import ConnectConfig
+from cdc_assets.errors import UnreachableError
+from cdc_assets.log.connect import ConnectRest
 from cdc_assets.operate.assess.gather import SourceFacts
 from cdc_assets.operate.connectors import (
     GOOD_FOR_SECONDS,
@@ -230,3 +232,29 @@ def test_a_connector_of_debezium_1_is_found_by_its_server_name(
     found = SourceFacts(Services(config), "shop", [entry_of("orders", config)]).connectors
     assert found is not None
     assert [each.name for each in found.found] == ["grpc"]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"message": "not found"},
+        {"error_code": 404},
+        {"shop": {"info": None, "status": {}}},
+        {"shop": {"status": {"connector": {}, "tasks": None}}},
+    ],
+)
+@pytest.mark.unit
+def test_a_reply_that_is_not_connects_is_no_answer(serve: Serve, reply: dict[str, object]) -> None:
+    url = serve(reply)
+    with pytest.raises(UnreachableError, match="answers as Kafka Connect never does"):
+        ConnectRest(url).connectors()
+
+
+@pytest.mark.unit
+def test_settings_that_are_null_are_none(serve: Serve) -> None:
+    null = connector("RUNNING", "RUNNING")
+    null["info"] = {
+        "config": {"topic.prefix": "shop", "slot.name": None, "table.include.list": None}
+    }
+    ((found, settings),), _ = ConnectRest(serve({"shop": null})).described()
+    assert (found.slot, settings) == ("", {"topic.prefix": "shop"})

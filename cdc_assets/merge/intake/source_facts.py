@@ -132,14 +132,14 @@ class SourceAnswers:
         if table is None:
             return Absence(given_up, tuple(name for name in asked if self._is_dropped(name)))
         gone = tuple(n for n in asked if n not in table.names and not self._is_renamed(n))
-        why = self._unpublished(table)
+        why = table.unpublished(self.publication)
         unpublished = {name: why[name] for name in asked if name in why}
         return Absence(given_up, gone, unpublished, is_known=True)
 
     def unpublished(self, entry: TableEntry, names: Sequence[str]) -> dict[str, str]:
         """Returns which of these columns no change holds, and why; {} without a database to ask."""
         table = self.table(entry) if names else None
-        found = self._unpublished(table) if table is not None else {}
+        found = table.unpublished(self.publication) if table is not None else {}
         return {name: why for name, why in found.items() if name in names}
 
     def _is_dropped(self, name: str) -> bool:
@@ -150,9 +150,6 @@ class SourceAnswers:
     def _is_renamed(self, name: str) -> bool:
         history = self.history
         return history is not None and history.former.get(name) in history.numbers.values()
-
-    def _unpublished(self, table: SourceTable) -> dict[str, str]:
-        return table.unpublished(self.publication)
 
     @property
     def publication(self) -> str | None:

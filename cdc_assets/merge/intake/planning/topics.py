@@ -85,7 +85,7 @@ class Topics:
         identity = self.log.identity([entry.topic]).get(entry.topic)
         if identity is None and not was_there and self.may_come(entry):
             return TopicNow(TopicIdentity(self.log.cluster_id(), ""), _NOTHING)
-        marks = self._marks(entry)
+        marks = self.log.settled_watermarks(entry.topic)
         if marks is None:
             raise _gone(entry)
         if identity is None:
@@ -99,15 +99,12 @@ class Topics:
         Raises:
             LostRangeError: if the topic does not exist.
         """
-        marks = self._marks(entry)
+        marks = self.log.settled_watermarks(entry.topic)
         if marks is None and self.may_come(entry):
             return _NOTHING
         if marks is None:
             raise _gone(entry)
         return marks
-
-    def _marks(self, entry: TableEntry) -> Watermarks | None:
-        return self.log.settled_watermarks(entry.topic)
 
     def offsets_at(self, entry: TableEntry, at: datetime) -> OffsetVector:
         """Returns the first offsets not older than a time; the log's end without such offsets.
