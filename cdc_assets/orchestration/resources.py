@@ -8,11 +8,6 @@ server keeps each one. Tables of a run that are merged at the same time have a s
 
 Sessions are not shared between runs: a session carries settings such as Iceberg's snapshot
 properties, and the settings of a run that was killed must not reach another run's commits.
-
-Detects quickly that nobody listens at Spark's address.
-
-The Connect client retries a request for many seconds, whatever the reason of its failure. gRPC
-itself distinguishes a connection that fails from one that takes long.
 """
 
 from __future__ import annotations
@@ -40,7 +35,6 @@ from cdc_assets.operate.spark_jar import require_jar
 from cdc_assets.orchestration.scheduler import TableScheduler
 
 if TYPE_CHECKING:
-    import grpc
     from pyspark.sql import SparkSession
 
 
@@ -72,7 +66,8 @@ class ReplicationSpark(ConfigurableResource[Any]):
     spark_config: dict[str, Any]
     _spark_session: SparkSession | None = PrivateAttr(default=None)
     _scheduler: TableScheduler | None = PrivateAttr(default=None)
-    _guard: Lock = PrivateAttr(default_factory=Lock)
+    _scheduling: Lock = PrivateAttr(default_factory=Lock)
+    _opening: Lock = PrivateAttr(default_factory=Lock)
     _is_side_by_side: bool = PrivateAttr(default=False)
 
     def late_config(self) -> Mapping[str, str]:
@@ -108,7 +103,7 @@ class ReplicationSpark(ConfigurableResource[Any]):
             UnreachableError: if Spark does not answer, or refuses the login.
             ConfigError: if it lacks our jar, or has another build of it.
         """
-        with self._guard:
+        with self._opening:
             late = self.late_config()
             try:
                 session = _new_session({**self.spark_config, **late}, sends_jar=self.sends_jar())
@@ -127,7 +122,7 @@ class ReplicationSpark(ConfigurableResource[Any]):
         Args:
             make: creates it; called once, with whether the run's steps run side by side.
         """
-        with self._guard:
+        with self._scheduling:
             if self._scheduler is None:
                 self._scheduler = make(self._is_side_by_side)
             return self._scheduler
@@ -142,8 +137,8 @@ class ReplicationSpark(ConfigurableResource[Any]):
         self._is_side_by_side = True
 
     def interrupt(self) -> None:
-        """Stops the run's scheduler, because the run is to stop."""
-        with self._guard:
+        """Stops the run's scheduler, because the run is to stop; waits for no session to open."""
+        with self._scheduling:
             scheduler = self._scheduler
         if scheduler is not None:
             scheduler.stop()
@@ -289,7 +284,6 @@ def require_listener(url: str) -> None:
     Raises:
         UnreachableError: if every attempt to connect failed.
     """
-    import grpc
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
     builder = DefaultChannelBuilder(url)
@@ -308,8 +302,6 @@ def _last_state(
     states: SimpleQueue[grpc.ChannelConnectivity],
 ) -> grpc.ChannelConnectivity | None:
     """Returns the channel's state once it is ready, or after `PATIENCE_SECONDS`."""
-    import grpc
-
     state: grpc.ChannelConnectivity | None = None
     give_up_at = time.monotonic() + PATIENCE_SECONDS
     while state is not grpc.ChannelConnectivity.READY:
@@ -328,7 +320,6 @@ def _require_answer(remote: str) -> None:
     Raises:
         TimeoutError: if the server does not answer for `ANSWER_SECONDS`.
     """
-    import grpc
     from pyspark.sql.connect.client.core import DefaultChannelBuilder
 
     decided, answers = threading.Event(), grpc.ChannelConnectivity
