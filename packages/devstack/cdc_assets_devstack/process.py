@@ -26,6 +26,7 @@ from cdc_assets_devstack import environment
 
 _POLL_SECONDS = 0.02
 _ROUNDS = 5
+_LAST_LINES = 20
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _started_here: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -309,7 +310,7 @@ def resident_bytes(process: psutil.Process) -> int:
     return total
 
 
-def log_tail(log: Path, lines: int = 20) -> str:
+def log_tail(log: Path) -> str:
     """Returns the end of a log."""
     try:
         with log.open("rb") as file:
@@ -317,4 +318,4 @@ def log_tail(log: Path, lines: int = 20) -> str:
             text = file.read().decode(errors="replace")
     except FileNotFoundError:
         return ""
-    return "\n".join(text.splitlines()[-lines:])
+    return "\n".join(text.splitlines()[-_LAST_LINES:])
