@@ -141,5 +141,6 @@ class TopicEnds:
         if is_old or not wanted <= self._topics:
             # With those of before: tables that are idle in turn would else ask at each look.
             self._topics = wanted if is_old else wanted | self._topics
-            self._partitions, self._known_at = dict(self._log.partitions(self._topics)), now
+            self._partitions = dict(self._log.partitions(self._topics))
+            self._known_at = now
         return self._log.ends({t: p for t, p in self._partitions.items() if t in wanted})

@@ -51,8 +51,9 @@ def test_a_token_is_not_shown() -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_silence_is_not_taken_for_a_refusal() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
+def test_silence_is_not_taken_for_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdc_assets.orchestration.resources.ANSWER_SECONDS", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(TimeoutError):
         require_listener(f"sc://127.0.0.1:{silent.getsockname()[1]}")
 
 
