@@ -60,7 +60,7 @@ class KafkaConfig(Strict):
                 what = f"{name} is set by cdc_assets itself"
                 remedy = "kafka.bootstrap_servers names the brokers; leave the property out"
                 raise refuse(what, remedy)
-            if _about_security(name) and name not in _SECURITY | _SAME_IN_JAVA:
+            if name.startswith(_ABOUT_SECURITY) and name not in _SECURITY | _SAME_IN_JAVA:
                 what = f"{name} cannot be translated for Spark's Kafka reader"
                 raise refuse(what, did_you_mean(name, _SECURITY))
         _check_mechanism(properties)
@@ -117,10 +117,6 @@ class KafkaConfig(Strict):
         java["bootstrap.servers"] = self.bootstrap_servers
         java |= _protocol(given) | _truststore(given) | _keystore(given)
         return {f"kafka.{name}": value for name, value in java.items()}
-
-
-def _about_security(name: str) -> bool:
-    return name.startswith(_ABOUT_SECURITY)
 
 
 def _mechanism(given: Mapping[str, str | Secret]) -> str | Secret | None:

@@ -13,8 +13,8 @@ from cdc_assets.config.strict import Strict
 _LONGEST_DAYS: Final = 3_650
 """Ten years: beyond any table's history, and a time that can still be reckoned with."""
 
-_Minutes = Annotated[float, Field(le=_LONGEST_DAYS * 24 * 60, allow_inf_nan=False)]
-_Days = Annotated[float, Field(le=_LONGEST_DAYS, allow_inf_nan=False)]
+_Minutes = Annotated[float, Field(le=_LONGEST_DAYS * 24 * 60)]
+_Days = Annotated[float, Field(le=_LONGEST_DAYS)]
 
 
 class MaintenanceConfig(Strict):
@@ -43,7 +43,7 @@ class MaintenanceConfig(Strict):
     every_minutes: _Minutes = Field(default=10, gt=0)
     tiny_files: int = Field(default=10, ge=2)
     small_files: int = Field(default=30, ge=2)
-    marked_percent: float = Field(default=20, gt=0, le=100, allow_inf_nan=False)
+    marked_percent: float = Field(default=20, gt=0, le=100)
     keep_minutes: _Minutes = Field(default=20, ge=1)
     keep_snapshots: int = Field(default=10, ge=1)
     expired_at_once: int = Field(default=100, ge=1)

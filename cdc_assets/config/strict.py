@@ -90,6 +90,7 @@ class Strict(BaseModel):
         extra="forbid",
         frozen=True,
         strict=True,
+        allow_inf_nan=False,
         hide_input_in_errors=True,
         validate_default=True,
         json_schema_extra=_described,

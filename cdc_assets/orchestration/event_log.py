@@ -11,7 +11,7 @@ call for any of this, so its tables are asked; of a storage of another kind noth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -44,17 +44,17 @@ _events, _checks, _tags = _LOG.events.c, _LOG.checks.c, _LOG.tags.c
 
 def prune_events(
     instance: dg.DagsterInstance,
-    checks: Iterable[dg.AssetCheckKey],
+    assets: Mapping[dg.AssetKey, Sequence[str]],
     before: datetime,
     at_most: int,
 ) -> int:
-    """Deletes old outcomes of checks, and old events without a run, of the assets of these checks.
+    """Deletes old outcomes of these assets' checks, and their old events without a run.
 
     Each batch of `AT_ONCE` is a transaction; what a crash leaves is deleted the next time.
 
     Args:
         instance: the instance to delete from.
-        checks: the checks.
+        assets: the names of the checks, by asset.
         before: aware; what is younger stays.
         at_most: the most events to delete.
 
@@ -64,14 +64,12 @@ def prune_events(
     storage = instance.event_log_storage
     if not isinstance(storage, _LOG.sql):
         return 0
-    by_asset = dict[str, list[str]]()
-    for key in checks:
-        by_asset.setdefault(key.asset_key.to_string(), []).append(key.name)
     end = before.astimezone(UTC).replace(tzinfo=None)
     left = at_most
-    for asset, names in by_asset.items():
+    for key, checks in assets.items():
+        asset = key.to_string()
         with storage.index_connection() as connection:
-            for name in names:
+            for name in checks:
                 left -= _delete_checks(connection, asset, name, end, left)
             for kind in (_SEEN, _MADE):
                 left -= _delete_runless(connection, asset, kind, end, left)

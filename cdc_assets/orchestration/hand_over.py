@@ -1,7 +1,4 @@
-"""Creates the scheduler of a run's tables; decides when the run hands over to another run.
-
-Looks up the ends of topics repeatedly, in few requests.
-"""
+"""Creates the scheduler of a run's tables; decides when the run hands over to another run."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.log.deliveries import Deliveries
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
-from cdc_assets.operate.services import Clock, Services, utc_now
+from cdc_assets.operate.services import Services, utc_now
 from cdc_assets.orchestration.keys import (
     TAG_HAND_OVER,
     TAG_MODE,
@@ -44,7 +41,6 @@ def scheduler_of(
     spark: ReplicationSpark,
     *,
     may_stay: bool,
-    clock: Clock = utc_now,
 ) -> TableScheduler:
     """Returns the scheduler of the run; the first step that calls this creates it.
 
@@ -68,7 +64,7 @@ def scheduler_of(
         max_slots = config.spark.tables_at_once if is_side_by_side else 1
         # Shared by all slots: a table's next batch may use another slot.
         witnesses, cuts = Witnesses(Deliveries(config)), ConsistentCuts(config) or None
-        stay = replace(_stay_conditions(context, config, clock), cuts=cuts) if stays else None
+        stay = replace(_stay_conditions(context, config), cuts=cuts) if stays else None
 
         def new_slot() -> WorkerSlot:
             return WorkerSlot(config, spark.new_session, witnesses, cuts)
@@ -79,13 +75,13 @@ def scheduler_of(
 
 
 def _stay_conditions(
-    context: dg.AssetExecutionContext, config: ReplicationConfig, clock: Clock
+    context: dg.AssetExecutionContext, config: ReplicationConfig
 ) -> StayConditions:
     window = HourWindow.from_key(context.partition_keys[-1])
     instance, run = context.instance, context.run
 
     def must_end() -> bool:
-        return clock() >= window.end + LINGER or must_hand_over(instance, run)
+        return utc_now() >= window.end + LINGER or must_hand_over(instance, run)
 
     return StayConditions(config.runs, TopicEnds(Services(config).log), must_end)
 
@@ -141,7 +137,10 @@ class TopicEnds:
             UnreachableError: if Kafka does not answer.
         """
         wanted, now = frozenset(topics), self._clock()
-        if not wanted <= self._topics or now - self._known_at > PARTITIONS_SECONDS:
-            self._partitions = dict(self._log.partitions(wanted))
-            self._topics, self._known_at = wanted, now
+        is_old = now - self._known_at > PARTITIONS_SECONDS
+        if is_old or not wanted <= self._topics:
+            # With those of before: tables that are idle in turn would else ask at each look.
+            self._topics = wanted if is_old else wanted | self._topics
+            self._partitions = dict(self._log.partitions(self._topics))
+            self._known_at = now
         return self._log.ends({t: p for t, p in self._partitions.items() if t in wanted})

@@ -8,8 +8,8 @@ What belongs to no run, or outlives it, is the matter of `cdc_assets.orchestrati
 
 # No `from __future__ import annotations`: Dagster reads the annotations of the bodies below.
 
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from itertools import product
 from typing import Final
 
 import dagster as dg
@@ -28,6 +28,7 @@ from cdc_assets.orchestration.keys import (
     TAG_REPLICATION,
     TAIL,
     VERIFY,
+    consistent_key,
     mode_tags,
     named,
     table_key,
@@ -68,7 +69,7 @@ def housekeeping_schedule(config: ReplicationConfig, loaded: Registry) -> dg.Sch
 
 def housekeeping_job(config: ReplicationConfig, loaded: Registry) -> dg.JobDefinition:
     """Returns the job that deletes old runs and events."""
-    replication, name, checks = config, config.name, checks_of(config, loaded)
+    replication, name, assets = config, config.name, pruned_assets(config, loaded)
 
     @dg.op(name=named(config, "delete_old_runs"))
     def delete_old_runs(context: dg.OpExecutionContext, config: Retention) -> None:
@@ -79,7 +80,7 @@ def housekeeping_job(config: ReplicationConfig, loaded: Registry) -> dg.JobDefin
         liveness.tidy(replication.home, alive=[context.run_id])
         now, instance = utc_now(), context.instance
         before = now - timedelta(hours=config.checks_hours)
-        events = prune_events(instance, checks, before, EVENTS_PER_RUN * config.at_most)
+        events = prune_events(instance, assets, before, EVENTS_PER_RUN * config.at_most)
         files = remove_files_of_deleted_runs(instance, now - SETTLED)
         context.log.info(f"Deleted {deleted} old runs, {events} events and {files} files of runs")
 
@@ -90,11 +91,16 @@ def housekeeping_job(config: ReplicationConfig, loaded: Registry) -> dg.JobDefin
     return housekeeping
 
 
-def checks_of(config: ReplicationConfig, loaded: Registry) -> tuple[dg.AssetCheckKey, ...]:
-    """Returns the checks of all tables, as far as a table has them."""
+def pruned_assets(
+    config: ReplicationConfig, loaded: Registry
+) -> Mapping[dg.AssetKey, Sequence[str]]:
+    """Returns the assets that have events without a run, each with the names of its checks."""
     names = (*CHECKS, CHECK_ASSESSED, CHECK_MATCHES)
     tables = (table_key(config, entry) for entry in replicated(config, loaded))
-    return tuple(dg.AssetCheckKey(table, name) for table, name in product(tables, names))
+    cuts = (
+        consistent_key(config, name) for name, each in config.sources.items() if each.consistent
+    )
+    return {**dict.fromkeys(tables, names), **dict.fromkeys(cuts, ())}
 
 
 def prune(instance: dg.DagsterInstance, retention: Retention, name: str = "") -> int:

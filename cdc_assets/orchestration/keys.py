@@ -27,7 +27,12 @@ SPARK: Final = "pyspark"
 """The resource key of a replication without a name: dagster-pyspark's own. See `spark_key`."""
 
 TAG_TABLE: Final = "cdc/table"
-"""On each run that a sensor or command starts: the tables, joined by spaces."""
+"""On each run that a sensor or command starts: the tables, joined by spaces. Those of many tables
+have further tags of this name with a number."""
+
+_TAG_BYTES: Final = 2_000
+"""The most bytes of one such tag: Dagster's storage in PostgreSQL has an index on tags, which takes
+2,704 bytes, and refuses a run with more."""
 
 TAG_MODE: Final = "cdc/mode"
 """``tail``, ``replay``, ``maintenance``, ``housekeeping`` or ``verify``, on runs whose intention is
@@ -90,7 +95,7 @@ def spark_key(config: ReplicationConfig) -> str:
 
 def run_tags(config: ReplicationConfig, mode: str, entries: Sequence[TableEntry]) -> dict[str, str]:
     """Returns the tags of a run of tables that a sensor or a command starts."""
-    return {TAG_TABLE: tables_tag(tuple(entries)), **mode_tags(config, mode)}
+    return {**_tables_tags(entries), **mode_tags(config, mode)}
 
 
 def mode_tags(config: ReplicationConfig, mode: str) -> dict[str, str]:
@@ -178,14 +183,22 @@ def topic_tag(entry: TableEntry) -> str:
     return f"{entry.table.source}:{entry.topic}"
 
 
-def tables_tag(entries: tuple[TableEntry, ...]) -> str:
-    """Returns the value of `TAG_TABLE`."""
-    return " ".join(str(entry.table) for entry in entries)
+def _tables_tags(entries: Sequence[TableEntry]) -> dict[str, str]:
+    """Returns `TAG_TABLE`, and as many further tags as the tables' names need."""
+    texts = [""]
+    for name in (str(each.table) for each in entries):
+        text = f"{texts[-1]} {name}".lstrip()
+        if len(text.encode()) <= _TAG_BYTES:
+            texts[-1] = text
+        else:
+            texts.append(name)
+    return {f"{TAG_TABLE}_{n}" if n else TAG_TABLE: text for n, text in enumerate(texts)}
 
 
 def names_in(run: dg.DagsterRun) -> frozenset[str]:
-    """Returns the names in a run's `TAG_TABLE`; one with spaces is there in parts."""
-    return frozenset(run.tags.get(TAG_TABLE, "").split())
+    """Returns the names in the tags of `TAG_TABLE`; one with spaces is there in parts."""
+    said = (text for tag, text in run.tags.items() if tag.startswith(TAG_TABLE))
+    return frozenset(name for text in said for name in text.split())
 
 
 def steps_apart(

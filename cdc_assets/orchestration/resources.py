@@ -8,18 +8,12 @@ server keeps each one. Tables of a run that are merged at the same time have a s
 
 Sessions are not shared between runs: a session carries settings such as Iceberg's snapshot
 properties, and the settings of a run that was killed must not reach another run's commits.
-
-Detects quickly that nobody listens at Spark's address.
-
-The Connect client retries a request for many seconds, whatever the reason of its failure. gRPC
-itself distinguishes a connection that fails from one that takes long.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -40,7 +34,6 @@ from cdc_assets.operate.spark_jar import require_jar
 from cdc_assets.orchestration.scheduler import TableScheduler
 
 if TYPE_CHECKING:
-    import grpc
     from pyspark.sql import SparkSession
 
 
@@ -72,7 +65,8 @@ class ReplicationSpark(ConfigurableResource[Any]):
     spark_config: dict[str, Any]
     _spark_session: SparkSession | None = PrivateAttr(default=None)
     _scheduler: TableScheduler | None = PrivateAttr(default=None)
-    _guard: Lock = PrivateAttr(default_factory=Lock)
+    _scheduling: Lock = PrivateAttr(default_factory=Lock)
+    _opening: Lock = PrivateAttr(default_factory=Lock)
     _is_side_by_side: bool = PrivateAttr(default=False)
 
     def late_config(self) -> Mapping[str, str]:
@@ -108,7 +102,7 @@ class ReplicationSpark(ConfigurableResource[Any]):
             UnreachableError: if Spark does not answer, or refuses the login.
             ConfigError: if it lacks our jar, or has another build of it.
         """
-        with self._guard:
+        with self._opening:
             late = self.late_config()
             try:
                 session = _new_session({**self.spark_config, **late}, sends_jar=self.sends_jar())
@@ -127,7 +121,7 @@ class ReplicationSpark(ConfigurableResource[Any]):
         Args:
             make: creates it; called once, with whether the run's steps run side by side.
         """
-        with self._guard:
+        with self._scheduling:
             if self._scheduler is None:
                 self._scheduler = make(self._is_side_by_side)
             return self._scheduler
@@ -142,8 +136,8 @@ class ReplicationSpark(ConfigurableResource[Any]):
         self._is_side_by_side = True
 
     def interrupt(self) -> None:
-        """Stops the run's scheduler, because the run is to stop."""
-        with self._guard:
+        """Stops the run's scheduler, because the run is to stop; waits for no session to open."""
+        with self._scheduling:
             scheduler = self._scheduler
         if scheduler is not None:
             scheduler.stop()
@@ -250,7 +244,6 @@ def _new_session(config: Mapping[str, str], *, sends_jar: bool) -> SparkSession:
         leave_as_written(session)
         return session
     require_listener(config["spark.remote"])
-    _require_answer(config["spark.remote"])
     session = open_session(config["spark.remote"], RETRIES, isolated=sends_jar)
     for name in config.keys() - {"spark.remote", "spark.app.name"}:
         with contextlib.suppress(AnalysisException):  # a server's setting, not a session's
@@ -278,7 +271,7 @@ def _forget_elsewhere() -> None:
 
 
 def require_listener(url: str) -> None:
-    """Returns once a connection is ready, or if it is not known to fail: it may still succeed.
+    """Requires that a server accepts connections and answers: the client would try for long.
 
     The Connect client retries a request for many seconds, whatever the reason of its failure. gRPC
     itself distinguishes a connection that fails from one that takes long.
@@ -287,65 +280,42 @@ def require_listener(url: str) -> None:
         url: ``sc://host:port/;name=value``.
 
     Raises:
-        UnreachableError: if every attempt to connect failed.
+        UnreachableError: if attempts to connect fail for `PATIENCE_SECONDS`.
+        TimeoutError: if the server accepts connections, and does not answer for `ANSWER_SECONDS`.
     """
-    import grpc
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
-    builder = DefaultChannelBuilder(url)
+    builder, begun = DefaultChannelBuilder(url), time.monotonic()
     states: SimpleQueue[grpc.ChannelConnectivity] = SimpleQueue()
+    ready, failing = grpc.ChannelConnectivity.READY, grpc.ChannelConnectivity.TRANSIENT_FAILURE
     with builder.toChannel() as channel:
         channel.subscribe(states.put, try_to_connect=True)
-        if _last_state(states) is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+        state = _last_state(states, begun + PATIENCE_SECONDS, ready)
+        if state is failing:
             msg = "Spark cannot be connected to: no server listens, or it refuses the connection"
             remedy = "check that the server runs, its address, and whether it wants TLS"
             raise UnreachableError(
                 msg, where=f"Spark at {builder.endpoint}", remedy=remedy, page="spark-silent"
             )
+        # One that refuses later is left to the client, which soon reports it.
+        if state is not ready:
+            state = _last_state(states, begun + ANSWER_SECONDS, ready, failing)
+        if state not in {ready, failing}:
+            msg = "no answer"
+            raise TimeoutError(msg)
 
 
 def _last_state(
-    states: SimpleQueue[grpc.ChannelConnectivity],
+    states: SimpleQueue[grpc.ChannelConnectivity], end: float, *awaited: grpc.ChannelConnectivity
 ) -> grpc.ChannelConnectivity | None:
-    """Returns the channel's state once it is ready, or after `PATIENCE_SECONDS`."""
-    import grpc
-
+    """Returns the channel's last state, once it is an awaited one or at the end (monotonic)."""
     state: grpc.ChannelConnectivity | None = None
-    give_up_at = time.monotonic() + PATIENCE_SECONDS
-    while state is not grpc.ChannelConnectivity.READY:
+    while state not in awaited:
         try:
-            state = states.get(timeout=max(0, give_up_at - time.monotonic()))
+            state = states.get(timeout=max(0, end - time.monotonic()))
         except Empty:
             break
     return state
-
-
-def _require_answer(remote: str) -> None:
-    """Gives up on a server that accepts connections and does not answer: the client would not.
-
-    A server that refuses connections is left to the client, which soon reports it.
-
-    Raises:
-        TimeoutError: if the server does not answer for `ANSWER_SECONDS`.
-    """
-    import grpc
-    from pyspark.sql.connect.client.core import DefaultChannelBuilder
-
-    decided, answers = threading.Event(), grpc.ChannelConnectivity
-    channel = DefaultChannelBuilder(remote).toChannel()
-
-    def see(state: grpc.ChannelConnectivity) -> None:
-        if state in {answers.READY, answers.TRANSIENT_FAILURE, answers.SHUTDOWN}:
-            decided.set()
-
-    channel.subscribe(see, try_to_connect=True)
-    try:
-        if not decided.wait(ANSWER_SECONDS):
-            msg = "no answer"
-            raise TimeoutError(msg)
-    finally:
-        channel.unsubscribe(see)
-        channel.close()
 
 
 def _define_catalog(config: ReplicationConfig, session: SparkSession) -> None:

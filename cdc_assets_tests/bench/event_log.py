@@ -27,7 +27,7 @@ from dagster._core.storage.event_log.schema import (
 )
 
 from cdc_assets.orchestration.event_log import prune_events
-from cdc_assets.orchestration.housekeeping import Retention, checks_of
+from cdc_assets.orchestration.housekeeping import Retention, pruned_assets
 from cdc_assets.orchestration.keys import table_key
 from cdc_assets_tests.operate.statuses import renamed, table_status
 from cdc_assets_tests.orchestration.event_logs import an_hour
@@ -53,12 +53,12 @@ def measure(instance: dg.DagsterInstance, folder: Path, tables: int, days: int) 
         for event in an_hour(status, table_key(config, entry), NOW):
             storage.store_event(event)
     pattern = _Pattern(storage)
-    checks, week = checks_of(config, registry), timedelta(hours=Retention().checks_hours)
+    assets, week = pruned_assets(config, registry), timedelta(hours=Retention().checks_hours)
     for day in range(1, days + 1):
         at = NOW + timedelta(days=day)
         pattern.repeat([at - HOUR * n for n in reversed(range(24))])
         begun = time.monotonic()
-        deleted = prune_events(instance, checks, at - week, 10_000_000)
+        deleted = prune_events(instance, assets, at - week, 10_000_000)
         seconds = time.monotonic() - begun
         if day % 7 == 0 or day == days:
             sizes = {name: _mib(storage.path_for_shard(shard)) for name, shard in _FILES.items()}

@@ -62,10 +62,35 @@ def test_children_that_outlive_their_parent_are_stopped_too(files):
     assert gone(child)
 
 
+def running_before(files, **changed) -> RunningProcess:
+    """The record with other content, read again."""
+    content = json.loads(files[1].read_text())
+    files[1].write_text(json.dumps({**content, **changed}))
+    running = RunningProcess.read(files[1])
+    assert running is not None
+    return running
+
+
+def test_a_step_of_the_clock_makes_no_process_unknown(files):
+    """Otherwise `stack down` would say "stopped", and leave all parts running."""
+    running = start(files, "import time; time.sleep(600)")
+    assert running_before(files, create_time=running.create_time - 3600).alive
+    assert process.stop(files[1])
+    assert gone(running.pid)
+
+
+def test_a_process_of_an_earlier_version_is_known_by_its_time_of_day(files):
+    start(files, "import time; time.sleep(600)")
+    running = running_before(files, birth="")
+    assert running.alive
+    assert not running_before(files, create_time=running.create_time - 1000).alive
+    running_before(files, create_time=running.create_time)
+
+
 def test_a_process_id_that_another_program_has_meanwhile_is_never_signalled(files):
     running = start(files, "import time; time.sleep(600)")
-    content = json.loads(files[1].read_text())
-    files[1].write_text(json.dumps({**content, "create_time": content["create_time"] - 1000}))
+    other = f"{running.birth}1"
+    running_before(files, birth=other)
     assert not process.stop(files[1])
     assert psutil.pid_exists(running.pid)
     os.kill(running.pid, signal.SIGKILL)

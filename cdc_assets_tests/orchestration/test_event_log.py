@@ -19,8 +19,14 @@ from dagster._core.storage.event_log.schema import (
 
 from cdc_assets.log.hours import hour_of
 from cdc_assets.orchestration.event_log import prune_events, remove_files_of_deleted_runs
-from cdc_assets.orchestration.housekeeping import Retention, checks_of, housekeeping_job, prune
-from cdc_assets.orchestration.keys import CHECK_MATCHES, TAG_MODE, table_key
+from cdc_assets.orchestration.housekeeping import Retention, housekeeping_job, prune, pruned_assets
+from cdc_assets.orchestration.keys import (
+    CHECK_MATCHES,
+    TAG_MODE,
+    consistent_key,
+    table_key,
+)
+from cdc_assets_tests.configuration import platform, source, write
 from cdc_assets_tests.operate.statuses import table_status
 from cdc_assets_tests.orchestration.event_logs import an_hour, evaluated, made, verdicts_of
 from cdc_assets_tests.world import NOW, registry_of, write_config
@@ -48,11 +54,18 @@ def fill(instance: dg.DagsterInstance, folder: Path, hours: int) -> list[dg.Asse
     for hour in range(hours):
         for event in an_hour(status, key, NOW - HOUR * (hours - 1 - hour)):
             instance.event_log_storage.store_event(event)
-    return list(checks_of(config, registry))
+    assets = pruned_assets(config, registry)
+    return [dg.AssetCheckKey(asset, name) for asset, names in assets.items() for name in names]
 
 
-def prune_all(instance: dg.DagsterInstance, checks: list[dg.AssetCheckKey], at: datetime) -> int:
-    return prune_events(instance, checks, at, MANY)
+def prune_all(
+    instance: dg.DagsterInstance,
+    checks: list[dg.AssetCheckKey],
+    at: datetime,
+    at_most: int = MANY,
+) -> int:
+    assets = {each.asset_key: [c.name for c in checks] for each in checks}  # of one table
+    return prune_events(instance, assets, at, at_most)
 
 
 def stays_bounded(instance: dg.DagsterInstance, folder: Path) -> None:
@@ -115,7 +128,7 @@ def test_what_is_not_ours_stays_and_no_more_than_asked_for_goes(
     status = table_status(tmp_path)
     for event in [evaluated(verdicts_of(status, other)[0], NOW)] * 3:
         instance.event_log_storage.store_event(event)
-    assert prune_events(instance, checks, NOW + WEEK, 2) == 2
+    assert prune_all(instance, checks, NOW + WEEK, at_most=2) == 2
     prune_all(instance, checks, NOW + WEEK)
     key = dg.AssetCheckKey(other, "offsets_contiguous")
     assert len(instance.event_log_storage.get_asset_check_execution_history(key, limit=9)) == 3
@@ -162,6 +175,28 @@ def test_of_events_that_say_that_a_table_is_held_the_newest_stays(
     assert latest.asset_materialization
     assert latest.asset_materialization.metadata["held"].value == 4
     assert rows(instance, SqlEventLogStorageTable) == 3 + 1 + 1
+
+
+@pytest.mark.slow
+def test_of_the_cuts_of_a_source_the_newest_and_those_of_the_last_week_stay(
+    instance: dg.DagsterInstance, tmp_path: Path
+) -> None:
+    """There is one a minute, which no run's deletion takes with it: half a million in a year."""
+    often = {"shop": source("shop", consistent={"every": "1m"})}
+    config = write(tmp_path / "replication.yaml", platform(sources=often))
+    key = consistent_key(config, "shop")
+    for minute in range(60):
+        cut = dg.AssetMaterialization(key, metadata={"cut": minute})
+        instance.event_log_storage.store_event(made(cut, NOW + timedelta(minutes=minute)))
+    assets = pruned_assets(config, registry_of(config, "orders"))
+    prune_events(instance, assets, NOW + timedelta(minutes=40), MANY)
+    assert rows(instance, SqlEventLogStorageTable) == 20
+    prune_events(instance, assets, NOW + WEEK, MANY)
+    latest = instance.get_latest_materialization_event(key)
+    assert latest
+    assert latest.asset_materialization
+    assert latest.asset_materialization.metadata["cut"].value == 59
+    assert rows(instance, SqlEventLogStorageTable) == 1
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import dagster as dg
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.known_tables import replicated
 from cdc_assets.operate.plaintext import plaintext_logins
-from cdc_assets.operate.services import Clock, Services, utc_now
+from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.assessing import look_now, verdicts
 from cdc_assets.orchestration.keys import named
 from cdc_assets.orchestration.mount import sensor_status
@@ -24,11 +24,9 @@ from cdc_assets.registry import Registry
 REPEAT_AFTER: Final = timedelta(hours=6)
 
 
-def assess_sensor(
-    config: ReplicationConfig, loaded: Registry, clock: Clock = utc_now
-) -> dg.SensorDefinition:
+def assess_sensor(config: ReplicationConfig, loaded: Registry) -> dg.SensorDefinition:
     """Returns the sensor that assesses all tables, seldom; writes new outcomes, or after hours."""
-    services = Services(config, clock)
+    services = Services(config)
     entries = replicated(config, loaded)
     logins = list[str]()
 

@@ -10,7 +10,7 @@ import dagster as dg
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.ddl import DdlProgress, DdlReading, TableStatement, follow
 from cdc_assets.operate.known_tables import replicated
-from cdc_assets.operate.services import Clock, Services, utc_now
+from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.keys import named, table_key
 from cdc_assets.orchestration.mount import sensor_status
 from cdc_assets.orchestration.sensors.skipping import skipping_when_unreachable
@@ -20,11 +20,9 @@ INTERVAL_SECONDS: Final = 30
 _LONGEST: Final = 10_000
 
 
-def ddl_sensor(
-    config: ReplicationConfig, loaded: Registry, clock: Clock = utc_now
-) -> dg.SensorDefinition:
+def ddl_sensor(config: ReplicationConfig, loaded: Registry) -> dg.SensorDefinition:
     """Returns the sensor that reads topics of schema changes and writes an observation for each."""
-    services = Services(config, clock)
+    services = Services(config)
     entries = replicated(config, loaded)
 
     @skipping_when_unreachable

@@ -13,7 +13,7 @@ import dagster as dg
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.operate.discovery import discover
 from cdc_assets.operate.known_tables import not_tables, replicated
-from cdc_assets.operate.services import Clock, Services, utc_now
+from cdc_assets.operate.services import Services
 from cdc_assets.orchestration.instance import limit_pools
 from cdc_assets.orchestration.keys import named, pool_name, table_key, topic_key
 from cdc_assets.orchestration.mount import sensor_status
@@ -26,16 +26,14 @@ FIRST_SECONDS: Final = 5
 """The interval until a table is known, since whoever has just started it waits for the first."""
 
 
-def discover_sensor(
-    config: ReplicationConfig, loaded: Registry, clock: Clock = utc_now
-) -> dg.SensorDefinition:
+def discover_sensor(config: ReplicationConfig, loaded: Registry) -> dg.SensorDefinition:
     """Returns the sensor that adds new topics' tables to the registry and reloads definitions.
 
     Reloading depends on what these definitions lack, not on what this tick found: a reload
     that failed (the webserver was not up yet) is tried again at the next tick, and one that had no
     effect after a while.
     """
-    services = Services(config, clock)
+    services = Services(config)
     entries, reloads, limited = replicated(config, loaded), Reloads(), set[str]()
 
     @skipping_when_unreachable

@@ -24,6 +24,7 @@ from cdc_assets_devstack.process import Command
 
 _PROVIDERS = "org.apache.kafka.common.config.provider"
 _PLUGINS = ("connect-postgres", "connect-mariadb")
+_RUNS_WITHIN_SECONDS = 60.0
 _RESTARTS = 3
 _RESTART_SHOWS_SECONDS = 3.0
 
@@ -90,14 +91,14 @@ class Connect(Part):
         except requests.RequestException:
             return False
 
-    def register(self, name: str, config: Mapping[str, str], *, within_seconds: float = 60) -> None:
+    def register(self, name: str, config: Mapping[str, str]) -> None:
         """Creates or updates a connector, and waits until it and its task run.
 
         Raises:
             TerminalError: Connect refuses the configuration, or the task failed.
             TransientError: it did not run in time, or Connect does not answer.
         """
-        deadline = time.monotonic() + within_seconds
+        deadline = time.monotonic() + _RUNS_WITHIN_SECONDS
         while (answer := self._put(name, config)).status_code == requests.codes.conflict:
             self._pause(name, deadline)  # the worker is still taking its assignments
         if not answer.ok:

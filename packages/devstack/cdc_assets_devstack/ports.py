@@ -16,6 +16,8 @@ from cdc_assets_devstack import process
 from cdc_assets_devstack.layout import HOST, Ports
 
 _POLL_SECONDS = 0.02
+_FREE_WITHIN_SECONDS = 5.0
+_OPEN_WITHIN_SECONDS = 0.5
 _LOOPBACK = (HOST, "::1", f"::ffff:{HOST}")
 
 
@@ -30,17 +32,17 @@ def is_free(port: int) -> bool:
         return True
 
 
-def wait_until_free(port: int, *, within_seconds: float = 5) -> None:
+def wait_until_free(port: int) -> None:
     """Waits for the port of a program that has just ended: its last threads may still hold it."""
-    deadline = time.monotonic() + within_seconds
+    deadline = time.monotonic() + _FREE_WITHIN_SECONDS
     while not is_free(port) and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
 
 
-def is_open(port: int, timeout_seconds: float = 0.5) -> bool:
+def is_open(port: int) -> bool:
     """Whether something accepts connections on 127.0.0.1:port."""
     try:
-        with socket.create_connection((HOST, port), timeout=timeout_seconds):
+        with socket.create_connection((HOST, port), timeout=_OPEN_WITHIN_SECONDS):
             return True
     except OSError:
         return False

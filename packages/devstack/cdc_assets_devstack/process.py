@@ -1,7 +1,8 @@
 """Starts, finds again and stops a program of the stack as a detached process.
 
-A process is identified by its pid *and* its creation time, both kept in a pidfile, so that a pid
-that the system has since reused for another program is never signalled.
+A process is identified by its pid *and* its beginning, both kept in a pidfile, so that a pid that
+the system has since reused for another program is never signalled. The beginning counts from the
+system's boot: a step of the clock moves the times of day at which processes began.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from cdc_assets_devstack import environment
 
 _POLL_SECONDS = 0.02
 _ROUNDS = 5
+_LAST_LINES = 20
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 _started_here: dict[int, subprocess.Popen[bytes]] = {}
 
 
@@ -52,6 +55,7 @@ class RunningProcess:
     """One started process, as recorded in its pidfile.
 
     ``config`` is the configuration file for which it was started; empty if there was none.
+    ``birth`` is its beginning; empty in pidfiles of version 1.0.0, which have the time of day only.
     """
 
     pid: int
@@ -60,6 +64,7 @@ class RunningProcess:
     stop_signal: int
     fingerprint: str = ""
     config: str = ""
+    birth: str = ""
 
     @classmethod
     def read(cls, pidfile: Path) -> RunningProcess | None:
@@ -88,7 +93,10 @@ class RunningProcess:
         _reap(self.pid)
         try:
             process = psutil.Process(self.pid)
-            same = abs(process.create_time() - self.create_time) < 0.01
+            if self.birth:
+                same = _birth(process) == self.birth
+            else:
+                same = abs(process.create_time() - self.create_time) < 0.01
             return process if same and process.status() != psutil.STATUS_ZOMBIE else None
         except psutil.NoSuchProcess:
             return None
@@ -131,15 +139,22 @@ def spawn(command: Command, log: Path, pidfile: Path, settings: Settings) -> Non
     with _fresh_log(log) as out:
         child = _popen(command, out)
     _started_here[child.pid] = child
-    created = psutil.Process(child.pid).create_time()
+    process = psutil.Process(child.pid)
     RunningProcess(
         child.pid,
-        created,
+        process.create_time(),
         settings.port,
         command.stop_signal,
         settings.fingerprint,
         settings.config,
+        _birth(process),
     ).write(pidfile)
+
+
+def _birth(process: psutil.Process) -> str:
+    """Returns the system's boot, and the seconds from it to the beginning of a process."""
+    seconds = process.create_time() - psutil.boot_time()
+    return f"{_BOOT.read_text().strip()} {seconds:.2f}"
 
 
 def _popen(command: Command, out: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -295,7 +310,7 @@ def resident_bytes(process: psutil.Process) -> int:
     return total
 
 
-def log_tail(log: Path, lines: int = 20) -> str:
+def log_tail(log: Path) -> str:
     """Returns the end of a log."""
     try:
         with log.open("rb") as file:
@@ -303,4 +318,4 @@ def log_tail(log: Path, lines: int = 20) -> str:
             text = file.read().decode(errors="replace")
     except FileNotFoundError:
         return ""
-    return "\n".join(text.splitlines()[-lines:])
+    return "\n".join(text.splitlines()[-_LAST_LINES:])
