@@ -291,7 +291,7 @@ class Lake:
             return None
         return self._connection.call("lake: look for other tables", lambda: place_of(table))
 
-    def side_marks(self, name: LakeName, shard: str = "") -> frozenset[SideMark]:
+    def side_marks(self, name: LakeName, shard: str) -> frozenset[SideMark]:
         """Returns the side tables' snapshots that any kept publish names."""
         table = self._connection.load(name)
         said = (published_by(each) for each in table.metadata.snapshots) if table else ()
