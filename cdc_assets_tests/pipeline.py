@@ -158,7 +158,8 @@ class Pipeline:
         return TableEntry(name, topic, target, datetime.now(UTC), shard=shard)
 
     def replicator(self, shared: SharedReadings | None = None) -> Replicator:
-        return Replicator(self.config, self.spark, shared=shared)
+        alone = Replicator(self.config, self.spark)
+        return alone if shared is None else alone.sharing(shared)
 
     def merge(self, table: str, shared: SharedReadings | None = None) -> list[BatchResult]:
         """Its batches, without what it waits for in the end."""

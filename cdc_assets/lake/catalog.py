@@ -168,7 +168,6 @@ class Lake:
                 request was sent twice.
             UnreachableError: if the catalog does not answer; it may have been done.
         """
-        self._published = None
         branches = [each for each in past.table.metadata.refs if own.fullmatch(each)]
         self._connection.call(
             "lake: move main back", lambda: move_back(past.table, to, past.next_tag, branches)
@@ -176,7 +175,6 @@ class Lake:
 
     def drop_tags(self, past: Past, tags: Collection[str]) -> None:
         """Drops tags in one commit; raises as `move_back` does."""
-        self._published = None
         self._connection.call("lake: drop tags", lambda: drop_tags(past.table, tags))
 
     def exists(self, name: LakeName) -> bool:
@@ -225,7 +223,6 @@ class Lake:
             TerminalError: if the catalog cannot rename tables.
             UnreachableError: if the catalog does not answer: look which name the table has.
         """
-        self._published = None
         where = f"lake={to} was={name}"
         try:
             with self._connection.reachable(), effect("catalog: rename table"):
@@ -265,7 +262,6 @@ class Lake:
             own: the form of our branches' names.
             named: snapshots that are needed elsewhere.
         """
-        self._published = None  # upkeep moves ``main``
         table = self._connection.load(name)
         if table is None:
             return None
@@ -295,7 +291,7 @@ class Lake:
             return None
         return self._connection.call("lake: look for other tables", lambda: place_of(table))
 
-    def side_marks(self, name: LakeName, shard: str = "") -> frozenset[SideMark]:
+    def side_marks(self, name: LakeName, shard: str) -> frozenset[SideMark]:
         """Returns the side tables' snapshots that any kept publish names."""
         table = self._connection.load(name)
         said = (published_by(each) for each in table.metadata.snapshots) if table else ()
@@ -346,13 +342,15 @@ class Lake:
         self._published = name, after
 
     def after_publish(self, name: LakeName, shard: str = "") -> TableState | None:
-        """Returns the table's state right after `publish`, if nothing was asked since.
+        """Returns the table's state right after `publish`, once, unless `state` was asked since.
 
-        Others may have published meanwhile: a plan based on it finds that out.
+        Others may have published meanwhile: a plan based on it finds that out. The next batch may
+        be published by Spark alone, so a second time it would be an old state.
         """
-        if self._published is None or self._published[0] != name:
+        published, self._published = self._published, None
+        if published is None or published[0] != name:
             return None
-        return self._states.published_state(name, shard, self._published[1])
+        return self._states.published_state(name, shard, published[1])
 
     def require_open(self) -> None:
         """Lists the catalog's namespaces.

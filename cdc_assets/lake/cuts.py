@@ -196,10 +196,12 @@ class CutLake(Lake):
         """Moves the tag to a cut's snapshots, and withdraws cuts of which a snapshot is gone.
 
         A snapshot is gone once its table was rebuilt, or was moved back and has expired snapshots.
+        If one of the cut itself is gone, no tag moves: a table whose tag names a snapshot that it
+        does not have cannot be read any more.
 
         Returns:
             Whether one commit moved the tag of all tables; otherwise readers may see some moved, or
-            the catalog's tables get no tag, see `set_tag`.
+            none moved: the cut was withdrawn, or the catalog's tables get no tag, see `set_tag`.
 
         Raises:
             ConflictError: if a table has changed meanwhile, where one commit moves all tags; or if
@@ -220,6 +222,8 @@ class CutLake(Lake):
         kept = [one for one in cuts if is_whole(one)]
         if table is not None and len(kept) < len(cuts):
             self._replace("lake: withdraw cuts", name, table, kept)
+        if not is_whole(cut):
+            return False
         wanted = {each.target: each.snapshot for each in cut.tables}
         tagged = [(each, to) for target, to in wanted.items() if (each := loaded[target])]
         with self._connection.reachable(), effect("lake: tag cut"):

@@ -26,7 +26,7 @@ _TARGET_BYTES: Final = 512 << 20
 """Iceberg's own default."""
 
 
-def read_figures(table: Table, own: re.Pattern[str], named: Collection[int] = ()) -> Figures:
+def read_figures(table: Table, own: re.Pattern[str], named: Collection[int]) -> Figures:
     """Reads the figures of a loaded table.
 
     Args:
@@ -68,7 +68,7 @@ def small_below(table: Table) -> int:
     return round(int(table.properties.get(_TARGET, _TARGET_BYTES)) * SHARE_OF_TARGET)
 
 
-def history_of(table: Table, named: Collection[int] = ()) -> SnapshotHistory:
+def history_of(table: Table, named: Collection[int]) -> SnapshotHistory:
     """Returns the snapshots of a loaded table."""
     metadata = table.metadata
     log = metadata.snapshot_log

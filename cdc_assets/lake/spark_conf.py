@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from sqlalchemy import URL, make_url
+
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.databases.postgres.connection import CONNECT_SECONDS, SILENT_SECONDS
 
@@ -28,11 +30,11 @@ def spark_conf(config: ReplicationConfig) -> dict[str, str]:
         **lake.catalog.resolved(),
     }
     if lake.catalog.type == "sql":
-        values["uri"] = _jdbc(values["uri"])
+        values["uri"], login = _jdbc(values["uri"])
         values["jdbc.schema-version"] = "V1"  # the version that PyIceberg reads and writes
         if values["uri"].startswith("jdbc:sqlite:"):
             values["jdbc.busy_timeout"] = _SQLITE_MILLIS  # tables are committed concurrently
-        values = {**_limits(values["uri"]), **values}
+        values = {**_limits(values["uri"]), **login, **values}
     return {
         prefix: "org.apache.iceberg.spark.SparkCatalog",
         **{f"{prefix}.{name}": value for name, value in values.items()},
@@ -54,9 +56,17 @@ def _limits(uri: str) -> dict[str, str]:
     return {}
 
 
-def _jdbc(uri: str) -> str:
-    """Converts ``sqlite:///FILE`` to ``jdbc:sqlite:FILE``; removes drivers from other URLs."""
+def _jdbc(uri: str) -> tuple[str, dict[str, str]]:
+    """Returns JDBC's address for one of SQLAlchemy, and the login as properties for the driver.
+
+    ``sqlite:///FILE`` becomes ``jdbc:sqlite:FILE``; other URLs lose the Python driver. PostgreSQL's
+    driver would take a login in the address for a part of the host's name.
+    """
     if uri.startswith("sqlite:///"):
-        return "jdbc:sqlite:" + uri.removeprefix("sqlite:///")
-    scheme, _, rest = uri.partition("://")
-    return f"jdbc:{scheme.split('+')[0]}://{rest}"
+        return "jdbc:sqlite:" + uri.removeprefix("sqlite:///"), {}
+    url = make_url(uri)
+    place = URL.create(
+        url.get_backend_name(), host=url.host, port=url.port, database=url.database, query=url.query
+    )
+    login = {"jdbc.user": url.username, "jdbc.password": url.password}
+    return f"jdbc:{place}", {name: said for name, said in login.items() if said}

@@ -123,7 +123,7 @@ class TableState:
         )  # fmt: skip
 
 
-def read_state(name: LakeName, table: Table, shard: str = "") -> TableState:
+def read_state(name: LakeName, table: Table, shard: str) -> TableState:
     """Returns the state of a loaded table, for one of its shards."""
     head = table.current_snapshot()
     newest = next(iter(publishes(table)), None)

@@ -58,7 +58,6 @@ class Replicator:
         config: the configuration.
         spark: returns the session; called when the first statement is sent.
         clock: wall clock, for latencies and attempt times.
-        shared: the run's readings of topics of many tables; None if each table reads alone.
         connections: None to open new ones.
         require_existing: asked before each batch with the table's state; raises if the table is not
             the one to merge into. None to make tables that do not exist.
@@ -70,13 +69,12 @@ class Replicator:
         spark: Callable[[], SparkSession],
         *,
         clock: Callable[[], datetime] = utc_now,
-        shared: SharedReadings | None = None,
         connections: Connections | None = None,
         require_existing: Callable[[TableState], None] | None = None,
     ) -> None:
         connections = connections or Connections.of(config)
         self._attempts = Attempts(config, connections, spark, clock, require_existing)
-        self._shared = shared
+        self._shared: SharedReadings | None = None
 
     def sharing(self, shared: SharedReadings) -> Replicator:
         """Returns a replicator over the same connections and session that shares readings.

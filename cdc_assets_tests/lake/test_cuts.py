@@ -175,6 +175,19 @@ def test_a_cut_of_which_a_table_is_gone_is_withdrawn(world: World) -> None:
     assert lake.cuts("shop") == (second,)
 
 
+def test_the_tag_is_never_moved_to_a_snapshot_that_is_gone(world: World) -> None:
+    """A process died before it moved the tag; then one of the tables was rebuilt."""
+    lake, catalog = CutLake(world.config), open_catalog(world.config)
+    cut = cut_of(world, 1)
+    lake.add_cut("shop", cut, DAY)
+    name = TABLES[1]
+    catalog.drop_table((name.namespace, name.name))
+    world.publish(name, {0: 0}, {0: 3})
+    assert not lake.settle("shop", cut)
+    assert lake.cuts("shop") == ()
+    assert tags(world) == [None, None]
+
+
 def test_the_tags_of_all_tables_move_in_one_commit_or_none_does(world: World) -> None:
     lake, catalog = CutLake(world.config), open_catalog(world.config)
     first = cut_of(world, 1)

@@ -6,7 +6,6 @@ does not choose them by key. See `cdc_assets.merge.plan.stable_partitions`.
 
 from __future__ import annotations
 
-from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -36,25 +35,23 @@ class ScatteredKeys(Guard):
             return last
         with self.look("look for keys in two partitions"):
             if plan.published is None and unread is not None:
-                require_gathered(unread, F.col("key"), plan)
+                require_gathered(unread, plan)
             if len(plan.ranges) > 1:
-                decoded = last.batch.changes.decoded(last.knowledge)
-                require_gathered(decoded, F.col("key"), plan)
+                require_gathered(last.batch.changes.decoded(last.knowledge), plan)
         return last
 
 
-def require_gathered(records: DataFrame, key: Expression, plan: BatchPlan) -> None:
+def require_gathered(records: DataFrame, plan: BatchPlan) -> None:
     """Fails if the records of a key are in two partitions.
 
     Args:
-        records: with ``partition`` and ``offset``.
-        key: of each record; those without one are ignored.
+        records: with ``key``, ``partition`` and ``offset``; those without a key are ignored.
         plan: of the batch.
 
     Raises:
         MovedKeysError: names the first record of a key in each of two partitions.
     """
-    places = records.select(key.alias("key"), F.struct("partition", "offset").alias("at"))
+    places = records.select("key", F.struct("partition", "offset").alias("at"))
     lowest, highest = F.min("at").alias("lowest"), F.max("at").alias("highest")
     ends = places.where("key IS NOT NULL").groupBy("key").agg(lowest, highest)
     apart = ends.where("lowest.partition < highest.partition")

@@ -59,7 +59,7 @@ class KeyLookups:
         catalog: name of the lake's catalog.
         plan: of the batch.
         columns: columns of a row that may be asked for.
-        tombstones: remembered deletes; None for a table that has none.
+        tombstones: remembered deletes.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class KeyLookups:
         catalog: str,
         plan: BatchPlan,
         columns: tuple[str, ...],
-        tombstones: Tombstones | None,
+        tombstones: Tombstones,
     ) -> None:
         self._spark = spark
         self._catalog = catalog
@@ -130,7 +130,7 @@ class KeyLookups:
             rows = lake_table(self._spark, self._catalog, self._plan, None)
             deleted = rows.where(F.col(sql.DELETED)).select(at) if self._plan.head else None
         else:
-            entries = self._tombstones.entries() if self._tombstones else None
+            entries = self._tombstones.entries()
             deleted = None if entries is None else entries.select(at)
         if deleted is None:
             return places.limit(0)
@@ -151,7 +151,7 @@ class KeyLookups:
         if self._plan.mode is Mode.HISTORY and self._plan.head:
             found = self._reached(wanted).withColumn("is_gone", F.lit(False))
         published = self._plan.published
-        if self._tombstones and published and published.carried.max_tombstone:
+        if published and published.carried.max_tombstone:
             deleted = self._tombstones.known(wanted)
             if deleted is not None:
                 found = found.unionByName(deleted.withColumn("is_gone", F.lit(True)))
@@ -174,8 +174,7 @@ class KeyLookups:
 
     def _ended(self) -> DataFrame | None:
         """Returns where a history knows deletes (``at``), whether or not they ended a version."""
-        entries = self._tombstones.entries() if self._tombstones else None
-        found = None
+        entries, found = self._tombstones.entries(), None
         if entries is not None:
             found = entries.where(F.col(sql.OP) == "d").select(self._event_at(sql.POSITION))
         if not self._plan.head:

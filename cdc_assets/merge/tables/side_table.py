@@ -77,10 +77,11 @@ class SideTable:
 
         Raises:
             ConflictError: if another writer came between; nothing of this counts.
+            TerminalError: if the side table is gone, or the snapshot to set it back to.
         """
         state, mark = self._state()
         if not state.stands_at(mark):
-            state = self._set_back(mark)
+            state = self._set_back(mark, state.readable(mark))
         forgotten = state.forgotten
         if forgettable is not None and state.is_worth_forgetting(forgettable):
             state, forgotten = self._forget(state, forgettable.below), forgettable.below
@@ -116,12 +117,12 @@ class SideTable:
             raise self._conflict()
         return state
 
-    def _set_back(self, mark: SideMark) -> SideState:
+    def _set_back(self, mark: SideMark, to: int | None) -> SideState:
         with effect("spark: set side table back"):
             self._spark.sql(
                 sql.delete_where(self._catalog, self._name)
-                if mark.snapshot is None
-                else sql.set_current_snapshot(self._catalog, self._name, mark.snapshot)
+                if to is None
+                else sql.set_current_snapshot(self._catalog, self._name, to)
             )
         state = self._lake.side(self._name)
         if state is None or not state.stands_at(mark):
