@@ -1,0 +1,63 @@
+"""Expressions over many schemas and partitions of a topic, as Spark's client sends them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from pyspark.sql import functions as F
+
+from cdc_assets.changes.names import TableName
+from cdc_assets.changes.position import Scheme
+from cdc_assets.formats.by_table import SkippedRecords
+from cdc_assets.formats.debezium import avro_records
+from cdc_assets.formats.order import order_of
+from cdc_assets.formats.wire_id import Framing
+from cdc_assets.schema.avro_wire import wire_schema
+
+pytestmark = pytest.mark.unit
+
+MANY = 300
+
+
+@pytest.fixture(autouse=True)
+def _without_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+
+
+def sent(expression: Any) -> bytes:
+    """Returns the expression as it is sent; raises if it is too deep."""
+    return expression.to_plan(MagicMock()).SerializeToString()
+
+
+def envelope_schema() -> str:
+    text = {"type": "record", "name": "S", "fields": [{"name": "table", "type": "string"}]}
+    fields = [{"name": "op", "type": "string"}, {"name": "source", "type": text}]
+    return wire_schema({"type": "record", "name": "E", "fields": fields})
+
+
+def test_a_chain_of_conditions_is_too_deep() -> None:
+    found = F.lit(False)
+    for number in range(MANY):
+        found = found | (F.col("partition") == number)
+    with pytest.raises(Exception, match="parsing"):
+        sent(found)
+
+
+def test_a_topic_may_have_hundreds_of_schemas() -> None:
+    text = envelope_schema()
+    assert sent(avro_records.origin(dict.fromkeys(range(MANY), text), Framing.CONFLUENT))
+    raw = MagicMock()
+    writers = dict.fromkeys(range(MANY), json.dumps({"value": text, "key": None}))
+    avro_records.sources(raw, order_of(Scheme.BINLOG), writers, Framing.CONFLUENT, has_key=True)
+    *_, source = raw.withColumn.return_value.select.call_args.args
+    assert sent(source)
+
+
+def test_hundreds_of_partitions_may_have_records_without_a_value() -> None:
+    owned, lone = MagicMock(), dict.fromkeys(range(MANY), (1, 2))
+    SkippedRecords({}, lone).own_records(owned, TableName("shop", "public", "orders"))
+    (condition,) = owned.where.call_args.args
+    assert sent(condition)
