@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from cdc_assets.changes.json_text import mapping, natural
+from cdc_assets.changes.json_text import mapping, natural, string
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.formats.ddl import read_statement
 from cdc_assets.formats.debezium.kinds import kind_of_event
@@ -64,7 +64,7 @@ def read_ddl(event: JsonObject, coordinate: Coordinate) -> Ddl | None:
             found, words=found.words | tables, is_read=found.is_read and bool(dialect)
         )
     return Ddl(
-        text=text if isinstance(text, str) else "",
+        text=string(text),
         statement=statement,
         position=" ".join(f"{n}={source[n]}" for n in _PLACES if source.get(n) is not None),
         at=time_of_millis(source.get("ts_ms")),
