@@ -1,4 +1,4 @@
-"""Expressions over many schemas and partitions of a topic, as Spark's client sends them."""
+"""Expressions over many schemas, partitions and columns, as Spark's client sends them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from unittest.mock import MagicMock
 
 import pytest
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
@@ -15,6 +16,7 @@ from cdc_assets.formats.by_table import SkippedRecords
 from cdc_assets.formats.debezium import avro_records
 from cdc_assets.formats.order import order_of
 from cdc_assets.formats.wire_id import Framing
+from cdc_assets.operations.rebuild.shadow_table import rows_to_keep
 from cdc_assets.schema.avro_wire import wire_schema
 
 pytestmark = pytest.mark.unit
@@ -61,3 +63,11 @@ def test_hundreds_of_partitions_may_have_records_without_a_value() -> None:
     SkippedRecords({}, lone).own_records(owned, TableName("shop", "public", "orders"))
     (condition,) = owned.where.call_args.args
     assert sent(condition)
+
+
+def test_a_table_of_hundreds_of_columns_keeps_its_deleted_rows_in_a_rebuild() -> None:
+    old, new = MagicMock(), MagicMock()
+    columns = StructType([StructField(f"c{number}", LongType()) for number in range(MANY)])
+    old.schema, new.schema, new.columns = columns, columns, columns.names
+    rows_to_keep(old, new, ["c0"], b"")
+    assert all(sent(each) for each in old.select.call_args.args)
