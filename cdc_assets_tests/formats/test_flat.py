@@ -12,12 +12,18 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.position import Scheme
+from cdc_assets.databases.statements import Range
 from cdc_assets.formats.by_table import SkippedRecords
 from cdc_assets.formats.debezium import avro_records
 from cdc_assets.formats.order import order_of
 from cdc_assets.formats.wire_id import Framing
+from cdc_assets.merge.verifying import lake_rows
+from cdc_assets.merge.verifying.lake_rows import LakeRows
 from cdc_assets.operations.rebuild.shadow_table import rows_to_keep
+from cdc_assets.operations.resnapshot.reading import outside_of
 from cdc_assets.schema.avro_wire import wire_schema
+from cdc_assets.schema.comparing import Compared, Comparison, Form
+from cdc_assets.schema.types import Column, Primitive, Wire
 
 pytestmark = pytest.mark.unit
 
@@ -71,3 +77,18 @@ def test_a_table_of_hundreds_of_columns_keeps_its_deleted_rows_in_a_rebuild() ->
     old.schema, new.schema, new.columns = columns, columns, columns.names
     rows_to_keep(old, new, ["c0"], b"")
     assert all(sent(each) for each in old.select.call_args.args)
+
+
+def test_rows_may_be_compared_in_hundreds_of_ranges_of_keys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key = Compared(Column("id", Primitive.LONG, Wire.LONG), Form.INTEGER)
+    comparison = Comparison((key,), (key,), (), is_keyed=True)
+    within = [Range((str(start),), (str(start + 5),)) for start in range(0, 10 * MANY, 10)]
+    assert sent(outside_of(comparison, within))
+    rows = MagicMock()
+    monkeypatch.setattr(lake_rows, "lake_table", lambda *_: rows)
+    of_lake = LakeRows(MagicMock(), "lake", MagicMock(), MagicMock(), comparison)
+    of_lake.among(within).with_texts()
+    (condition,) = rows.where.call_args.args
+    assert sent(condition)
