@@ -56,6 +56,17 @@ def mapping(value: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
+def string(value: Any) -> str:
+    """Returns a text; empty if it is not one."""
+    return value if isinstance(value, str) else ""
+
+
+def strings(value: Any) -> tuple[str, ...]:
+    """Returns a list of texts; empty if it is not one."""
+    listed = cast("list[Any]", value) if isinstance(value, list) else []
+    return tuple(listed) if all(isinstance(each, str) for each in listed) else ()
+
+
 def natural(value: Any) -> int | None:
     """Returns a number from 0 to 2⁶³-1, also from decimal text; None if it is neither."""
     if isinstance(value, str) and _NUMBER.fullmatch(value):

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.oversized import OVERSIZE, blanked
@@ -98,10 +99,10 @@ class SkippedRecords:
     def _is_lone(self) -> Expression:
         if self.has_more:
             return F.lit(True)
-        found = F.lit(False)
-        for partition, offsets in self.lone.items():
-            found = found | ((F.col("partition") == partition) & F.col("offset").isin(*offsets))
-        return found
+        return any_of(
+            (F.col("partition") == partition) & F.col("offset").isin(*offsets)
+            for partition, offsets in self.lone.items()
+        )
 
 
 def with_owners(raw: DataFrame, fmt: Format, layout: Layout, topic: str) -> DataFrame:

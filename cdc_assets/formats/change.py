@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 
 from cdc_assets.decode import read_change
-from cdc_assets.formats.debezium.placeholder import map_text
 from cdc_assets.formats.envelope import Envelope
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.order import NUMBERS, Placed
@@ -84,8 +85,9 @@ def _wanted(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, object
         "no_op": envelope.no_op,
     }
     if left_out.placeholder:
-        wanted["placeholder"] = left_out.placeholder
-        wanted["placeholder_map"] = map_text(left_out.placeholder)
+        wanted["placeholder"] = text = left_out.placeholder
+        # As the connector writes an unchanged map, without spaces.
+        wanted["placeholder_map"] = json.dumps({text: text}, separators=(",", ":"))
     return wanted
 
 

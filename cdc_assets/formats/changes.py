@@ -52,7 +52,7 @@ from cdc_assets.formats.by_table import opened
 from cdc_assets.formats.change import change_of, parts_of, placed_of
 from cdc_assets.formats.envelope import Envelope
 from cdc_assets.formats.existing import with_existing
-from cdc_assets.formats.flat import any_of
+from cdc_assets.formats.flat import any_of, first_of
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.oversized import OVERSIZE, refusal
 from cdc_assets.formats.record_json import found_here
@@ -243,19 +243,10 @@ def only_if(condition: Expression | None, value: Expression) -> Expression:
 
 
 def chosen(which: Sequence[Expression | None], values: Sequence[Expression]) -> Expression:
-    """Returns the value of the first condition that holds. No branch is nested in another."""
+    """Returns the value of the first condition of `conditions_of` that holds."""
     *some, last = values
-    if not some:
-        return last
-    first, *others = zip(which, some, strict=False)
-    case = F.when(_given(first[0]), first[1])
-    for condition, value in others:
-        case = case.when(_given(condition), value)
-    return case.otherwise(last)
-
-
-def _given(condition: Expression | None) -> Expression:
-    return F.lit(True) if condition is None else condition
+    cases = [(each, value) for each, value in zip(which, some, strict=False) if each is not None]
+    return first_of(cases).otherwise(last) if cases else last
 
 
 _LATE_READ: Final = (

@@ -2,7 +2,7 @@
 
 Spark's client copies an expression into the one around it, and protobuf parses no message nested
 more than a hundred levels deep: about fifty calls. A condition folded by ``|`` over the columns of
-a table, or ``when … otherwise`` over the partitions of a topic, exceeds that.
+a table, or ``when … otherwise`` over the partitions or schemas of a topic, exceeds that.
 """
 
 from __future__ import annotations
@@ -27,6 +27,15 @@ def any_of(flags: Iterable[Expression]) -> Expression:
     if len(found) < 2:
         return F.coalesce(*found, F.lit(False))
     return F.greatest(F.lit(False), *found)
+
+
+def first_of(cases: Iterable[tuple[Expression, Expression]]) -> Expression:
+    """Returns the value of the first of these conditions that holds; NULL without one."""
+    (condition, value), *others = cases
+    found = F.when(condition, value)
+    for condition, value in others:
+        found = found.when(condition, value)
+    return found
 
 
 def by_partition(partition: Expression, values: Mapping[int, int]) -> Expression:

@@ -244,7 +244,7 @@ def fitted(
     Raises:
         TerminalError: if a column does not exist, or is of a type that its transform cannot have.
     """
-    names = _names(schema) | {name: name for name in own}
+    names = schema.by_every_name | {name: name for name in own}
     types = {**{each.name: each.type for each in schema.columns}, **own}
 
     def named(term: Term, *, parts: bool) -> Term:
@@ -265,13 +265,6 @@ def fitted(
     if order is not None:
         order = tuple(replace(each, term=named(each.term, parts=False)) for each in order)
     return replace(layout, partition_by=parts, sort_by=order)
-
-
-def _names(schema: TableSchema) -> dict[str, str]:
-    """Returns present names by all names; a present one wins over another column's former one."""
-    found = {old: each.name for each in schema.columns for old in each.identity.was}
-    found |= schema.of_source.by_any_name
-    return found | {name: name for name in schema.names}
 
 
 def _takes(transform: Transform, type_: ColumnType) -> bool:

@@ -183,9 +183,7 @@ def fitted(condition: RowCondition, schema: TableSchema, where: str) -> RowCondi
         TerminalError: if the lake does not have a column's values any more, or has them only as
             digests, or if they cannot be compared with the constant.
     """
-    names = schema.of_source.by_any_name
-    names = {old: each.name for each in schema.columns for old in each.identity.was} | names
-    names |= {name: name for name in schema.of_source.names}
+    names = schema.of_source.by_every_name
 
     def leaf(each: Leaf) -> Leaf:
         name = names.get(each.column)

@@ -286,6 +286,12 @@ class TableSchema:
         former = {old: each.name for each in self.columns for old in each.identity.formerly}
         return former | {each.sent_as: each.name for each in self.columns}
 
+    @property
+    def by_every_name(self) -> dict[str, str]:
+        """The same, also by present and former names in the lake, of which present ones win."""
+        former = {old: each.name for each in self.columns for old in each.identity.was}
+        return former | self.of_source.by_any_name | {name: name for name in self.names}
+
     def with_shard(self, column: str) -> TableSchema:
         """Adds a shard column, as the first of the table and of its key."""
         shard = Column(column, Primitive.STRING, Wire.SHARD, required=True)

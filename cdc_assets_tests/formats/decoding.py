@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,7 +18,6 @@ from cdc_assets.changes.position import Scheme
 from cdc_assets.databases.catalog import SourceTable
 from cdc_assets.formats.by_table import OF_ROWS, OF_TABLE, opened, with_tables
 from cdc_assets.formats.changes import Reading, decode
-from cdc_assets.formats.debezium.placeholder import omittable
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.sample import Refusal, Sample
@@ -209,6 +208,12 @@ def _reading(fmt: Format, table: Table, records: Sequence[Bytes], most_schemas: 
     last = replace(spec, has_rows=not (fmt.names_schemas and alike))
     unreadable = tuple(number for number, each in writers.items() if each.schema is None)
     return Reading(fmt, (*alike, last), unreadable)
+
+
+def omittable(target: TableSchema, others: Iterable[TableSchema] = ()) -> tuple[str, ...]:
+    """As `cdc_assets.merge.intake.decoding` finds them, of columns with the lake's names."""
+    marked = {c.name for s in (target, *others) for c in s.columns if c.unchanged_marker}
+    return tuple(name for name in target.names if name in marked)
 
 
 def _writers(fmt: Format, table: Table, records: Sequence[Bytes], most: int) -> dict[int, Writer]:

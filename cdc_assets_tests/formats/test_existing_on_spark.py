@@ -13,7 +13,6 @@ import pytest
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.position import Scheme
-from cdc_assets.formats.debezium.placeholder import omittable
 from cdc_assets.formats.existing import existing_value, with_existing
 from cdc_assets.formats.key_form import KeyForm
 from cdc_assets.formats.layout import Layout
@@ -30,7 +29,7 @@ from cdc_assets.schema.types import (
     WireDetail,
 )
 from cdc_assets_tests.formats.debezium import debezium_json
-from cdc_assets_tests.formats.decoding import TABLE, Bytes, read_by
+from cdc_assets_tests.formats.decoding import TABLE, Bytes, omittable, read_by
 from cdc_assets_tests.pipeline import Session
 
 pytestmark = pytest.mark.spark

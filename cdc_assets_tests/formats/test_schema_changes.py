@@ -99,6 +99,26 @@ def test_what_cannot_be_read_is_told_of_the_tables_that_it_names(fields: dict[st
 
 
 @pytest.mark.parametrize(
+    ("id_", "table"),
+    [
+        ('"shop"."a""b"', Relation("shop", 'a"b')),
+        ('"shop"."a"".""b""""c"', Relation("shop", 'a"."b""c')),
+        ('"shop"."a.b"', Relation("shop", "a.b")),
+        ('"shop"."dbo"."Ä b"', Relation("dbo", "Ä b")),
+    ],
+)
+def test_a_table_may_have_any_name(id_: str, table: Relation) -> None:
+    columns = RECORDED[4]["tableChanges"][0]["table"]
+    change = {"type": "ALTER", "id": id_, "table": columns}
+    found = read_ddl(changed(ddl="ALTER TABLE ((", tableChanges=[change]), AT)
+    assert found is not None
+    assert found.after == {table: ("id", "name", "age", "pass", "city")}
+    assert [each.describe() for each in found.statement.of(table)] == [
+        "the statement cannot be read"
+    ]
+
+
+@pytest.mark.parametrize(
     "fields",
     [
         {"source": None},

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from cdc_assets.changes.json_text import mapping, natural, read_object
+from cdc_assets.changes.json_text import mapping, natural, read_object, string
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.changes.position import Scheme
@@ -199,9 +199,9 @@ def statements_of(
 
 
 def _ddl(message: Message, coordinate: Coordinate, place: tuple[int, int] | None) -> Ddl:
-    text, commit = message.get("sql"), mapping(message.get("_tidb")).get("commitTs")
+    commit = mapping(message.get("_tidb")).get("commitTs")
     return Ddl(
-        text=text if isinstance(text, str) else "",
+        text=string(message.get("sql")),
         statement=_statement(message),
         position=f"commitTs={commit}" if natural(commit) is not None else "",
         at=time_of_millis(message.get("es")),
@@ -212,18 +212,13 @@ def _ddl(message: Message, coordinate: Coordinate, place: tuple[int, int] | None
 
 def _statement(message: Message) -> Statement:
     """Reads the statement; without a text, it may affect the named table in any way."""
-    text, table = message.get("sql"), _name(message, "table")
+    text, table = string(message.get("sql")), string(message.get("table"))
     words = frozenset({table.casefold()} - {""})
-    if not isinstance(text, str) or not text.strip():
+    if not text.strip():
         return Statement((), words, is_read=False)
-    schema = _name(message, "ddlSchema") or _name(message, "database")
+    schema = string(message.get("ddlSchema")) or string(message.get("database"))
     found = read_statement(text, "mysql", schema)
     return replace(found, words=found.words | words)
-
-
-def _name(message: Message, field: str) -> str:
-    found = message.get(field)
-    return found if isinstance(found, str) else ""
 
 
 def _place(

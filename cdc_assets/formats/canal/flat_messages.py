@@ -37,6 +37,7 @@ from cdc_assets.formats.envelope import (
     no_text,
     nothing_left_out,
 )
+from cdc_assets.formats.flat import first_of
 from cdc_assets.formats.record_json import (
     NO_OBJECT,
     PAYLOAD,
@@ -261,9 +262,7 @@ def envelope(document: Expression, spec: ReadSpec, *, keeps_replacements: bool) 
 
 def _op(message: Expression, table: TableName) -> Expression:
     kind = message.getField("type")
-    named = F.when(kind == INSERT, _OPS[INSERT])
-    for name in (UPDATE, DELETE, TRUNCATE):
-        named = named.when(kind == name, _OPS[name])
+    named = first_of((kind == name, F.lit(op)) for name, op in _OPS.items())
     named = named.when(_is_statement(message, table), STATEMENT)
     is_ddl = F.coalesce(message.getField("isDdl"), F.lit(False))
     return named.when(is_ddl | kind.isin(*PASSED_OVER), CONTROL)

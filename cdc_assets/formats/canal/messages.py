@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cdc_assets.changes.json_text import mapping, natural
+from cdc_assets.changes.json_text import mapping, natural, string, strings
 from cdc_assets.changes.names import TableName
 from cdc_assets.databases.mysql.text_types import describe_text_table, is_written_as_bytes
 from cdc_assets.databases.mysql.types import MysqlColumn
@@ -52,16 +52,13 @@ def kind_of(message: Message) -> TopicKind:
 
 def table_of(message: Message, source: str) -> TableName | None:
     """Returns the table whose rows it changes; None if it changes none, or does not name it."""
-    database, table = message.get("database"), message.get("table")
-    if not (isinstance(database, str) and isinstance(table, str)):
-        return None
+    database, table = string(message.get("database")), string(message.get("table"))
     is_change = database and table and _type(message) in ROWS
     return TableName(source, database, table) if is_change else None
 
 
 def _type(message: Message) -> str:
-    found = message.get("type")
-    return found if isinstance(found, str) else ""
+    return string(message.get("type"))
 
 
 def rows_of(message: Message) -> tuple[JsonObject, ...]:
@@ -72,9 +69,7 @@ def rows_of(message: Message) -> tuple[JsonObject, ...]:
 
 def keys_of(message: Message) -> tuple[str, ...]:
     """Returns the names of the key's columns; () for a table without a key."""
-    names = message.get("pkNames")
-    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    return tuple(names) if is_list else ()  # type: ignore[arg-type]
+    return strings(message.get("pkNames"))
 
 
 def source_of(message: Message) -> JsonObject:

@@ -20,6 +20,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.config import SourceConfig
 from cdc_assets.errors import ConfigError, TerminalError
 from cdc_assets.formats.debezium.dialects.dialect import unwrapped
+from cdc_assets.formats.debezium.dialects.enveloped import has_operation
 from cdc_assets.formats.debezium.kinds import kind_of_event
 from cdc_assets.formats.debezium.marks import ended_of, mark_of
 from cdc_assets.formats.debezium.named import named_in
@@ -68,7 +69,6 @@ if TYPE_CHECKING:
     from cdc_assets.formats.order import Order
     from cdc_assets.formats.spec import ReadSpec
 
-_OPS = frozenset({"c", "u", "d", "r", "t"})
 _DOCUMENTS = Refusal(
     "its records hold whole documents (MongoDB), which are read from JSON only",
     "have the connector write JSON (value.converter) to another topic, and read that by a source "
@@ -130,7 +130,7 @@ class DebeziumAvro(Format):
             TerminalError: if they are framed in several ways.
         """
         read = [(record, self._schemas.event(record) or {}) for record in records]
-        events = [(record, event) for record, event in read if _is_event(event)]
+        events = [(record, event) for record, event in read if has_operation(event)]
         shown = [
             (record.key, row)
             for record, event in events
@@ -196,12 +196,12 @@ class DebeziumAvro(Format):
     def holds_row(self, record: RawRecord, table: TableName) -> bool:
         """Returns whether it has an ``after``."""
         event = self._schemas.event(record) or {}
-        return _is_event(event) and bool(mapping(event.get("after")))
+        return has_operation(event) and bool(mapping(event.get("after")))
 
     def named(self, record: RawRecord, source: str) -> TableName | None:
         """Reads ``source``."""
         event = self._schemas.event(record) or {}
-        return named_in(mapping(event.get("source")), source) if _is_event(event) else None
+        return named_in(mapping(event.get("source")), source) if has_operation(event) else None
 
     def mark(self, raw: RawRecord, *, only_partition: bool) -> LogRecord | None:
         """Reads ``transaction`` and ``source``."""
@@ -366,11 +366,6 @@ class AvroSchemas:
 def _may_have_key_schema(layout: Layout) -> bool:
     """Returns whether keys may be Avro; those of a table whose keys are plain never are."""
     return layout.key_form is KeyForm.JSON
-
-
-def _is_event(event: Mapping[str, Any]) -> bool:
-    op = event.get("op")
-    return isinstance(op, str) and op in _OPS
 
 
 def _is_glue(layout: Layout) -> bool:

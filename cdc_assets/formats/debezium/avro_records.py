@@ -16,6 +16,7 @@ from cdc_assets.decode import NOT_UTF8, UTF8, called, read_avro
 from cdc_assets.formats.debezium import envelope as common
 from cdc_assets.formats.debezium.records.keys import record_key as json_key
 from cdc_assets.formats.envelope import Envelope, Image, image_of, no_image, no_names
+from cdc_assets.formats.flat import first_of
 from cdc_assets.formats.lacking import lacks
 from cdc_assets.formats.order import Order
 from cdc_assets.formats.record_json import found_here
@@ -227,15 +228,14 @@ def sources(
     """Returns ``partition offset timestamp source`` of the records of these schemas."""
     numbered = raw.withColumn("writer", writer(framing, has_key=has_key))
     order_type = common.source_type(order)
-    case = F.lit(None).cast(order_type)
-    for number, texts in writers.items():
-        text = json.loads(texts)["value"]
-        if text is None:
-            continue
-        parsed = _source_alone(text, order_type.names, framing)
-        source = _source(parsed, Shape.of(text), order_type)
-        case = F.coalesce(F.when(F.col("writer") == number, source), case)
-    return numbered.select("partition", "offset", "timestamp", case.alias("source"))
+    texts = {number: json.loads(each)["value"] for number, each in writers.items()}
+    found = {
+        number: _source(_source_alone(text, order_type.names, framing), Shape.of(text), order_type)
+        for number, text in texts.items()
+        if text is not None
+    }
+    source = _by_writer(found, order_type)
+    return numbered.select("partition", "offset", "timestamp", source.alias("source"))
 
 
 def origin(texts: Mapping[int, str], framing: str) -> Expression:
@@ -245,16 +245,21 @@ def origin(texts: Mapping[int, str], framing: str) -> Expression:
         texts: the schemas of values by that number.
         framing: the way in which records refer to their schemas (`Framing`).
     """
-    case = F.lit(None).cast(common.ORIGIN)
-    for number, text in texts.items():
-        parsed = _source_alone(text, common.NAMES.names, framing)
-        shape = Shape.of(text)
-        found = F.struct(
-            _field(parsed, shape, "op", StringType()).alias("op"),
-            _source(parsed, shape, common.NAMES).alias("source"),
-        )
-        case = F.coalesce(F.when((F.col("writer") == number) & parsed.isNotNull(), found), case)
-    return case
+
+    def found(text: str) -> Expression:
+        parsed, shape = _source_alone(text, common.NAMES.names, framing), Shape.of(text)
+        op = _field(parsed, shape, "op", StringType())
+        source = _source(parsed, shape, common.NAMES)
+        return F.when(parsed.isNotNull(), F.struct(op.alias("op"), source.alias("source")))
+
+    return _by_writer({number: found(text) for number, text in texts.items()}, common.ORIGIN)
+
+
+def _by_writer(values: Mapping[int, Expression], kind: StructType) -> Expression:
+    """Returns the value for a record's schema; NULL for records of other schemas."""
+    none = F.lit(None).cast(kind)
+    found = ((F.col("writer") == number, value) for number, value in values.items())
+    return first_of([(F.lit(False), none), *found])
 
 
 def _source_alone(text: str, names: Iterable[str], framing: str) -> Expression:

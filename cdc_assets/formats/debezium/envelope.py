@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from cdc_assets.formats.debezium.named import FIELDS, SCHEMAS, TABLES
-from cdc_assets.formats.debezium.placeholder import may_be_unset
 from cdc_assets.formats.envelope import OmittedValues, no_text
 from cdc_assets.formats.order import Order
 from cdc_assets.formats.spec import ROW_OPS, ReadSpec, wire_struct
@@ -137,6 +136,6 @@ def left_out(spec: ReadSpec, placeholder: str) -> OmittedValues:
 
     def may_be(column: Column) -> bool:
         is_text_of_key = spec.layout.split_keys and column.name in spec.schema.key
-        return may_be_unset(column) or (is_text_of_key and column.wire is Wire.STRING)
+        return column.unchanged_marker or (is_text_of_key and column.wire is Wire.STRING)
 
     return OmittedValues(may_be, placeholder)

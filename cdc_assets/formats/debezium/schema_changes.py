@@ -10,15 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from cdc_assets.changes.json_text import mapping, natural
+from cdc_assets.changes.json_text import mapping, natural, string
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.formats.ddl import read_statement
 from cdc_assets.formats.debezium.kinds import kind_of_event
 from cdc_assets.formats.foreign_keys import KeyChanges, key_changes
 from cdc_assets.formats.sample import JsonObject
+from cdc_assets.formats.times import time_of_millis
 from cdc_assets.log.kinds import TopicKind
 from cdc_assets.schema.ddl import Ddl, Relation, Statement, TableChange, TableChangeKind
 
@@ -32,9 +32,9 @@ _NO_STATEMENT: Final = "N/A"
 
 _PLACES: Final = ("file", "pos", "gtid", "scn", "commit_scn", "commit_lsn", "change_lsn")
 _OF_BINLOGS: Final = ("mysql", "mariadb")
+_QUOTED: Final = re.compile(r'"([^"]*(?:""[^"]*)*)"')
 _FILE: Final = re.compile(r"(?s).+\.([0-9]{1,10})")
 _NO_SNAPSHOT: Final = (None, False, "false")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def read_ddl(event: JsonObject, coordinate: Coordinate) -> Ddl | None:
@@ -64,10 +64,10 @@ def read_ddl(event: JsonObject, coordinate: Coordinate) -> Ddl | None:
             found, words=found.words | tables, is_read=found.is_read and bool(dialect)
         )
     return Ddl(
-        text=text if isinstance(text, str) else "",
+        text=string(text),
         statement=statement,
         position=" ".join(f"{n}={source[n]}" for n in _PLACES if source.get(n) is not None),
-        at=_time(source.get("ts_ms")),
+        at=time_of_millis(source.get("ts_ms")),
         coordinate=coordinate,
         tells_tables=isinstance(event.get("tableChanges"), list),
         after=dict(_after(event)),
@@ -108,10 +108,10 @@ def _after(event: JsonObject) -> Iterator[tuple[Relation, tuple[str, ...]]]:
             yield Relation(parts[-2], parts[-1]), tuple(map(str, names))
 
 
-def _parts(database: object) -> list[str]:
-    """Splits ``"db"."table"``, or ``"db"."schema"."table"``."""
-    text = database.strip('"') if isinstance(database, str) else ""
-    return text.split('"."') if text else []
+def _parts(id_: object) -> list[str]:
+    """Splits ``"db"."table"``, or ``"db"."schema"."table"``; a quote in a name is doubled."""
+    found = _QUOTED.findall(id_) if isinstance(id_, str) else []
+    return [name.replace('""', '"') for name in found]
 
 
 def _place(source: JsonObject) -> tuple[int, int] | None:
@@ -121,9 +121,3 @@ def _place(source: JsonObject) -> tuple[int, int] | None:
     if source.get("connector") not in _OF_BINLOGS or found is None or not position:
         return None
     return int(found[1]), position
-
-
-def _time(millis: object) -> datetime | None:
-    if not isinstance(millis, int) or not 0 < millis < 253_402_300_800_000:  # the year 10000
-        return None
-    return _EPOCH + timedelta(milliseconds=millis)

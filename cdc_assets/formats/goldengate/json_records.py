@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from cdc_assets.formats import json_images as images
 from cdc_assets.formats.envelope import Envelope, Image, OmittedValues, no_image, no_names, no_text
-from cdc_assets.formats.flat import any_of
+from cdc_assets.formats.flat import any_of, first_of
 from cdc_assets.formats.goldengate.messages import OPS, UPDATE
 from cdc_assets.formats.record_json import has_name, lacking, misfits, unread, value_text
 from cdc_assets.formats.spec import ROW_OPS, ReadSpec
@@ -90,11 +90,7 @@ def envelope(document: Expression, spec: ReadSpec, zone: str | None) -> Envelope
 
 def _op(message: Expression) -> Expression:
     kind = message.getField("op_type")
-    (word, op), *others = OPS.items()
-    named = F.when(kind == word, op)
-    for each in others:
-        named = named.when(kind == each[0], each[1])
-    return named
+    return first_of((kind == word, F.lit(op)) for word, op in OPS.items())
 
 
 def _source(message: Expression, spec: ReadSpec, zone: str | None) -> Expression:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from cdc_assets.changes.json_text import mapping
+from cdc_assets.changes.json_text import mapping, string, strings
 from cdc_assets.changes.names import TableName
 from cdc_assets.formats.sample import JsonObject
 from cdc_assets.log.kinds import TopicKind
@@ -31,11 +31,9 @@ def kind_of(message: Message) -> TopicKind:
 
 def table_of(message: Message, source: str) -> TableName | None:
     """Returns the table that a message changes; None if the message names no changed table."""
-    name = message.get("table")
-    if not isinstance(name, str) or _op(message) is None:
-        return None
-    schema, dot, table = name.rpartition(".")
-    return TableName(source, schema, table) if dot and schema and table else None
+    schema, _, table = string(message.get("table")).rpartition(".")
+    is_change = schema and table and _op(message) is not None
+    return TableName(source, schema, table) if is_change else None
 
 
 def row_of(message: Message) -> JsonObject:
@@ -68,9 +66,7 @@ def is_flat(message: Message) -> bool:
 
 def keys_of(message: Message) -> tuple[str, ...]:
     """Returns the key columns' names in an operation; () if the operation has none."""
-    names = message.get("primary_keys")
-    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    return tuple(names) if is_list else ()  # type: ignore[arg-type]
+    return strings(message.get("primary_keys"))
 
 
 def source_of(message: Message) -> JsonObject:
@@ -79,5 +75,5 @@ def source_of(message: Message) -> JsonObject:
 
 
 def _op(message: Message) -> str | None:
-    op = message.get("op_type")
-    return op if isinstance(op, str) and op in OPS else None
+    op = string(message.get("op_type"))
+    return op if op in OPS else None

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from cdc_assets.changes.json_text import mapping, read_object
+from cdc_assets.changes.json_text import mapping, read_object, string
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.changes.position import Scheme
@@ -177,12 +177,11 @@ def statement_of(message: Message, coordinate: Coordinate, scheme: Scheme) -> Dd
     """
     if str(message.get("type")) not in DDL:
         return None
-    text, position = message.get("sql"), message.get("position")
     after = _columns(message.get("def"))
     return Ddl(
-        text=text if isinstance(text, str) else "",
+        text=string(message.get("sql")),
         statement=_statement(message),
-        position=position if isinstance(position, str) else "",
+        position=string(message.get("position")),
         at=time_of_millis(message.get("ts")),
         coordinate=coordinate,
         tells_tables=True,
@@ -192,10 +191,10 @@ def statement_of(message: Message, coordinate: Coordinate, scheme: Scheme) -> Dd
 
 
 def _statement(message: Message) -> Statement:
-    table, text, now = _table(message), message.get("sql"), _named_now(message)
+    table, now = _table(message), _named_now(message)
     if table is None:
         return Statement((), frozenset())
-    found = read_statement(text if isinstance(text, str) else "", "mysql", table.schema)
+    found = read_statement(string(message.get("sql")), "mysql", table.schema)
     words = found.words | {table.name.casefold(), now.name.casefold()} - {""}
     if kind := _BY_TYPE.get(str(message.get("type"))):
         conditional = any(each.is_conditional for each in found.changes)
@@ -207,12 +206,11 @@ def _statement(message: Message) -> Statement:
 
 def _table(message: Message) -> Relation | None:
     """Returns the table by its former name; for a database, all its tables."""
-    database, table = message.get("database"), message.get("table")
-    if not isinstance(database, str) or not database:
+    database, table = string(message.get("database")), string(message.get("table"))
+    is_of_all = str(message.get("type")).startswith("database-")
+    if not database or not (is_of_all or table):
         return None
-    if str(message.get("type")).startswith("database-"):
-        return Relation(database, "")
-    return Relation(database, table) if isinstance(table, str) and table else None
+    return Relation(database, "" if is_of_all else table)
 
 
 def _named_now(message: Message) -> Relation:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.names import TableName
 from cdc_assets.formats import json_images as images
 from cdc_assets.formats.envelope import Envelope, image_of, no_image, no_text, nothing_left_out
+from cdc_assets.formats.flat import first_of
 from cdc_assets.formats.maxwell.messages import DDL, MARKS, OPS
 from cdc_assets.formats.record_json import lacking, misfits
 from cdc_assets.formats.spec import CONTROL, ROW_OPS, STATEMENT, ReadSpec
@@ -67,11 +68,9 @@ def envelope(document: Expression, spec: ReadSpec) -> Envelope:
 
 def _op(message: Expression, table: TableName) -> Expression:
     kind = message.getField("type")
-    named = F.when(_is_statement(message, table), STATEMENT)
-    named = named.when(kind.isin(*sorted(MARKS | DDL)), CONTROL)
-    for name, op in OPS.items():
-        named = named.when(kind == name, op)
-    return named
+    rows = first_of((kind == name, F.lit(op)) for name, op in OPS.items())
+    is_statement, is_mark = _is_statement(message, table), kind.isin(*sorted(MARKS | DDL))
+    return F.when(is_statement, STATEMENT).when(is_mark, CONTROL).otherwise(rows)
 
 
 def _is_statement(message: Expression, table: TableName) -> Expression:

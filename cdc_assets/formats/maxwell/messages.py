@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from cdc_assets.changes.json_text import read_json
+from cdc_assets.changes.json_text import mapping, read_json, string, strings
 from cdc_assets.changes.names import TableName
 from cdc_assets.formats.sample import JsonObject
 from cdc_assets.log.kinds import TopicKind
@@ -38,16 +38,14 @@ def kind_of(message: Message) -> TopicKind:
 
 def table_of(message: Message, source: str) -> TableName | None:
     """Returns the table whose row it holds; None if it holds none, or does not name it."""
-    database, table = message.get("database"), message.get("table")
-    if not (isinstance(database, str) and isinstance(table, str) and database and table):
-        return None
-    return TableName(source, database, table) if _type(message) in OPS else None
+    database, table = string(message.get("database")), string(message.get("table"))
+    is_row = database and table and _type(message) in OPS
+    return TableName(source, database, table) if is_row else None
 
 
 def row_of(message: Message) -> JsonObject:
     """Returns the row after inserts and updates, and before deletes; empty without one."""
-    data = message.get("data")
-    return data if isinstance(data, dict) else {}
+    return mapping(message.get("data"))
 
 
 def holds_row(message: Message) -> bool:
@@ -66,18 +64,15 @@ def keys_of(message: Message, key: bytes | None) -> tuple[str, ...]:
 
     The record's key has them in lower case (``RowIdentity``), the row as the table has them.
     """
-    named = message.get("primary_key_columns")
-    if isinstance(named, list) and named and all(isinstance(each, str) for each in named):
-        return tuple(named)
+    if named := strings(message.get("primary_key_columns")):
+        return named
     columns = row_of(message)
-    found = (_column(name, columns) for name in _lower_names(read_json(key)))
-    names = tuple(found)
+    names = tuple(_column(name, columns) for name in _lower_names(read_json(key)))
     return tuple(name for name in names if name is not None) if None not in names else ()
 
 
 def _type(message: Message) -> str:
-    type_ = message.get("type")
-    return type_ if isinstance(type_, str) else ""
+    return string(message.get("type"))
 
 
 def _lower_names(key: object) -> tuple[str, ...]:

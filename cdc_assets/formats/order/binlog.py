@@ -210,20 +210,15 @@ def _turns(placed: DataFrame, restarts_ms: Sequence[int]) -> DataFrame:
     started = named.withColumns({"starts": breaks, "again": is_again})
     numbered = started.withColumn("run", F.sum(F.col("starts").cast("int")).over(in_log))
     in_run = Window.partitionBy("partition", "run").orderBy("offset")
-    whole_run = Window.partitionBy("partition", "run")
+    whole_run, was = Window.partitionBy("partition", "run"), F.lag("gtid").over(in_run)
     marked = numbered.withColumns(
         {
             "ends": F.lead("offset").over(in_run).isNull(),
             "newest_ts_ms": F.max("ts_ms").over(in_run),
             "repeats": F.max(F.col("again")).over(whole_run),
             "last_gtid": F.max_by("gtid", "offset").over(whole_run),
-            "is_new_gtid": _differs("gtid", in_run),
+            "is_new_gtid": was.isNull() | (was != F.col("gtid")),
         }
     )
     begins = (F.col("gtid") == F.col("last_gtid")) & F.col("is_new_gtid")
     return marked.where(F.col("starts") | F.col("ends") | F.coalesce(begins, F.lit(False)))
-
-
-def _differs(name: str, window: object) -> Expression:
-    before = F.lag(name).over(window)  # type: ignore[arg-type]
-    return before.isNull() | (before != F.col(name))

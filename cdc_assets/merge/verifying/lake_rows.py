@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column as Expression
@@ -17,6 +16,7 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.names import HELPERS
 from cdc_assets.databases.statements import KEY, Range
+from cdc_assets.formats.flat import any_of
 from cdc_assets.lake import Lake
 from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.plan.plan import BatchPlan
@@ -218,7 +218,7 @@ class LakeRows:
         rows = lake_table(self._spark, self._catalog, self._plan, None)
         if not self._ranges:
             return rows
-        return rows.where(reduce(lambda a, b: a | b, map(self._inside, self._ranges)))
+        return rows.where(any_of(map(self._inside, self._ranges)))
 
     def _inside(self, within: Range) -> Expression:
         """Returns whether a row's key is in a range."""

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from typing import Final
 
 from pyspark.sql import Column as Expression
@@ -31,6 +31,7 @@ from cdc_assets.errors import (
     TerminalError,
     UnreachableError,
 )
+from cdc_assets.formats.flat import any_of
 from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.carried import SideMark
@@ -411,7 +412,7 @@ def rows_to_keep(old: DataFrame, new: DataFrame, key: Sequence[str], position: b
         for each in new.schema
         if each.name in had
     )
-    held = ~reduce(lambda a, b: a | b, lost, F.lit(False))
+    held = ~any_of(lost)
     values = (value(each).alias(each.name) for each in new.schema)
     made = old.select(*values, held.alias(HELD), F.col(sql.POSITION).alias(_WAS))
     keys = [F.col(sql.quote(name)) for name in key]

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from cdc_assets.databases.rows import SourceRows, Wave
 from cdc_assets.databases.statements import DIGEST, KEY, Range
 from cdc_assets.errors import ConfigError, TerminalError, TransientError
+from cdc_assets.formats.flat import any_of
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.verifying.canonical import of_canonical
@@ -88,7 +89,7 @@ def require_sound(
 
 def outside_of(comparison: Comparison, within: Sequence[Range]) -> Expression:
     """Returns whether the lake has a row that was read in none of these ranges of keys."""
-    return reduce(lambda a, b: a & b, (_outside(comparison, each) for each in within))
+    return ~any_of(~_outside(comparison, each) for each in within)
 
 
 def require_key(source: SourceRows, where: str, remedy: str = BY_SNAPSHOT) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_assets.formats.debezium.inline import DATA, PAYLOAD, SCHEMA, front_of
+from cdc_assets.formats.flat import first_of
 from cdc_assets.formats.record_json import value_text
 
 _LONGEST_SCHEMA: Final = 8 << 20
@@ -65,12 +66,12 @@ class AroundValue(Schemas):
             return super().numbered(raw, writers)
         value, known = F.col("value"), F.col("known")
         texts = {number: F.lit(front + PAYLOAD.encode()) for number, front in fronts.items()}
-        first = _by_number((F.startswith(value, texts[n]), F.lit(n).cast("bigint")) for n in texts)
+        first = first_of((F.startswith(value, texts[n]), F.lit(n).cast("bigint")) for n in texts)
         rests = (
             (known == n, F.substring(value, len(front) + 2, _LONGEST))
             for n, front in fronts.items()
         )
-        rest = F.concat(F.lit(b"{"), _by_number(rests))
+        rest = F.concat(F.lit(b"{"), first_of(rests))
         marked = raw.withColumn("known", first)
         writer = F.coalesce(known, self.writer())
         return marked.withColumns({"writer": writer, "value": F.coalesce(rest, value)})
@@ -106,15 +107,6 @@ def _fronts(writers: Mapping[int, str]) -> dict[int, bytes]:
     found = ((number, front_of(text, number)) for number, text in writers.items())
     usable = ((number, front) for number, front in found if front and len(front) <= _LONGEST_FRONT)
     return dict(islice(usable, _MOST_FRONTS))
-
-
-def _by_number(cases: Iterable[tuple[Expression, Expression]]) -> Expression:
-    """Returns the value of the first condition that holds; NULL without one."""
-    (condition, value), *others = cases
-    found = F.when(condition, value)
-    for condition, value in others:
-        found = found.when(condition, value)
-    return found
 
 
 def _head() -> Expression:
