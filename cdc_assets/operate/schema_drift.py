@@ -125,7 +125,11 @@ def drifts(
         try:
             catalog = catalog_of(database)
             there = catalog.read([entry.at_source for entry, _ in mine])
-            lost = {e: AtSource.of(s, "").identity for e, s in mine if e.at_source not in there}
+            lost = {
+                entry: AtSource.of(state, entry.shard_value).identity
+                for entry, state in mine
+                if entry.at_source not in there
+            }
             called = catalog.called(each for each in lost.values() if each) if lost else {}
         except CdcError as error:
             found |= {entry.table: Drift(problem=str(error)) for entry, _ in mine}
