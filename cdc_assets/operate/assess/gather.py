@@ -114,7 +114,7 @@ class SourceFacts:
         """The connectors that write its topics; None if no Connect can be asked.
 
         Raises:
-            UnreachableError: if Kafka Connect does not answer.
+            CdcError: if Kafka Connect does not answer, or its secret is not set in this process.
         """
         connect = self.connect
         if connect is None or not self.is_debezium:
@@ -160,7 +160,7 @@ class SourceFacts:
         """Returns one table's connector, if known; a Connect that does not answer gives None."""
         try:
             found, connect = self.connectors, self.connect
-        except UnreachableError:
+        except CdcError:
             return None
         return (
             found.of_topic(entry.topic, connect.connector if connect else None) if found else None
@@ -199,7 +199,7 @@ class SourceFacts:
     def _known(self) -> tuple[Connector, ...]:
         try:
             return self.connectors.found if self.connectors else ()
-        except UnreachableError:
+        except CdcError:
             return ()
 
     def odd(self, database: DatabaseConfig, rows: int) -> Mapping[TableName, OddValues]:
