@@ -51,7 +51,6 @@ from cdc_assets.merge.plan.table_steps import CreateNamespace, execute_steps
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.verifying.pace import Pace
-from cdc_assets.merge.verifying.putting import Lakes
 from cdc_assets.operations.adopt.comparing import Part, TableComparison
 from cdc_assets.operations.adopt.existing import AdoptionStanding, ExistingTable, require_fitting
 from cdc_assets.operations.rebuild.beginning import first_publish
@@ -80,8 +79,7 @@ class TableAdoption:
         self._session, self._entry, self._where = session, session.entry, session.where
         self._existing, self._planner = existing, session.planner
         self._source = session.config.source(session.entry.table.source)
-        catalog = session.config.lake.catalog.name
-        self._lakes = Lakes(session.attempts.session, catalog, session.lake, self._planner)
+        self._lakes = existing.verification.lakes
         self._head: int | None = None
         self._has_begun, self._begin = False, OffsetVector()
 
@@ -186,16 +184,17 @@ class TableAdoption:
             CdcError: as for any batch.
         """
         state, total = self._require_begun(), Counter[KeyState]()
-        progress, waits = self._progress(state), self._existing.verification.waits
+        progress, verification = self._progress(state), self._existing.verification
+        waits = verification.waits
         if progress.until is not None:
             return
         columns = self._planner.tables(self._entry).plan(state).first.schema
         with self._existing.opened(columns) as source:
             self._require(waits.until_visible(self._entry, source, ""))
             position = self._published_of(state).carried.read_at
-            work = TableComparison(
-                self._session, self._lakes, source, position, self._plan, self._session.say
-            )
+            putting = verification.putting(self._entry, source.comparison, PublishKind.READ)
+            say = self._session.say
+            work = TableComparison(self._session, putting, source, position, self._plan, say)
             pace = Pace(self._source.resnapshot.rows_per_second)
             for number, parts in enumerate(work.waves(), 1):
                 began = pace.clock()
