@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from functools import cached_property
@@ -336,8 +336,3 @@ def _http_clock(date: str, before: Any, after: Any) -> Clock | None:
         return None
     clock = Clock.of("Kafka Connect", parsedate_to_datetime(date), before, after)
     return clock if abs(clock.by) > _BIT_OF_SECOND else None
-
-
-def dated(clocks: Sequence[Clock | None]) -> Iterator[Clock]:
-    """Yields the known clocks."""
-    yield from (each for each in clocks if each is not None)
