@@ -55,6 +55,7 @@ from cdc_assets.operations.adopt.comparing import Part, TableComparison
 from cdc_assets.operations.adopt.existing import AdoptionStanding, ExistingTable, require_fitting
 from cdc_assets.operations.rebuild.beginning import first_publish
 from cdc_assets.operations.rebuild.shadow_table import publish_read
+from cdc_assets.operations.rebuild.table_rebuild import merged_to
 from cdc_assets.operations.resnapshot.comparing import KeyState
 from cdc_assets.operations.session import TableSession
 
@@ -218,16 +219,8 @@ class TableAdoption:
         Raises:
             CdcError: as for any table.
         """
-        end, is_short = self._planner.marks(self._entry).end, True
-        while is_short:  # a table's turn ends after a while
-            is_short = False
-            for done in self._session.replicator.drain(
-                self._entry, window=None, run_id=self._session.host.run_id,
-                budget_seconds=float("inf"), until=end,
-            ):  # fmt: skip
-                if isinstance(done, BatchResult):
-                    is_short = bool(done.end.ranges_to(end))
-                    yield done
+        session, end = self._session, self._planner.marks(self._entry).end
+        return merged_to(session.replicator, self._entry, end, session.host.run_id)
 
     @property
     def doubts(self) -> int:
