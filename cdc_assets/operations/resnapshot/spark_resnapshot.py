@@ -7,10 +7,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.publish_kind import PublishKind
-from cdc_assets.errors import ConfigError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.verifying.pace import Pace
 from cdc_assets.merge.verifying.proof import Proof
@@ -19,7 +17,7 @@ from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.operations.resnapshot.comparing import KeyState
 from cdc_assets.operations.resnapshot.notes import MOST, ResnapshotProgress
 from cdc_assets.operations.resnapshot.one_by_one import repair_keys
-from cdc_assets.operations.resnapshot.reading import require_key
+from cdc_assets.operations.resnapshot.reading import require_key, require_mirror
 from cdc_assets.operations.resnapshot.wave import Waves, WaveSizes
 from cdc_assets.operations.session import TableSession
 from cdc_assets.schema.comparing import Uncompared
@@ -209,9 +207,7 @@ class SparkResnapshot:
     @contextmanager
     def _opened(self) -> Iterator[Waves]:
         where, verification = f"table={self._entry.table}", self._verification
-        if self._source.mode_of(self._entry.table) is not Mode.MIRROR:
-            what = "its lake table has the source's changes, not its rows"
-            raise ConfigError(what, where=where, remedy="leave it out")
+        require_mirror(self._session)
         plan, said = verification.plan(self._entry), self._source.resnapshot
         with closing(verification.source(self._entry, plan.schema)) as source:
             require_key(source, where)
