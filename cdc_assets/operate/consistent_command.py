@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -108,15 +108,31 @@ def statements(
         catalog: the catalog's name in the engine.
         engine: of `_ENGINES`.
         views: the namespace of the views; None for clauses.
+
+    Raises:
+        ConfigError: if two tables would have one view.
     """
     quote, clause = _ENGINES[engine]
     cut = found.cut
+    if views:
+        _require_own_views(cut.tables)
     yield f"-- cut {cut.number}: transaction {cut.transaction}, committed {_time(cut.committed_at)}"
     for each in cut.tables:
         name = _joined(quote, catalog, each.lake_namespace, each.lake_table)
         table = f"{name} {clause} {each.snapshot}"
         select = f"SELECT * FROM {table};"  # noqa: S608 - quoted
         yield _view(quote, catalog, views, each, select) if views else select
+
+
+def _require_own_views(tables: Iterable[CutSnapshot]) -> None:
+    """Requires that no view replaces another one: a view has its table's name, in any case."""
+    owners = dict[str, CutSnapshot]()
+    for each in tables:
+        other = owners.setdefault(each.lake_table.casefold(), each)
+        if other.target != each.target:
+            what = f"{other.target} and {each.target} would have one view"
+            remedy = "leave out --views, and name the views yourself"
+            raise ConfigError(what, where="--views", remedy=remedy)
 
 
 def _view(quote: Quote, catalog: str, views: str, each: CutSnapshot, select: str) -> str:

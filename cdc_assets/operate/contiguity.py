@@ -8,16 +8,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.publish_kind import PublishKind
 
 if TYPE_CHECKING:
     from cdc_assets.changes.names import LakeName
     from cdc_assets.lake import Lake, Published, TableState
     from cdc_assets.log.values import Watermarks
     from cdc_assets.registry import TableEntry
-
-REBUILD: Final = "rebuild"
-"""The kind of a publish that replaced a table with its rebuilt version: its offsets are those of
-the new version, and may belong to another topic."""
 
 PUBLISHES_CHECKED: Final = 100
 """The number of newest publishes that the check reads; older ones were checked when new."""
@@ -78,11 +75,14 @@ def _key(entry: TableEntry, state: TableState) -> tuple[LakeName, str, int | Non
 
 
 def gaps(newest_first: Sequence[Published]) -> list[str]:
-    """Describes each gap between a table's publishes in words with coordinates."""
+    """Describes each gap between a table's publishes in words with coordinates.
+
+    The offsets of a rebuild are those of the new table, and may belong to another topic.
+    """
     return [
         _between(before, after, partition)
         for after, before in pairwise(newest_first)
-        if after.kind != REBUILD
+        if after.kind != PublishKind.REBUILD
         for partition in _partitions(before.offsets, after.start)
         if before.offsets.get(partition) != after.start.get(partition)
     ]

@@ -142,7 +142,7 @@ def _readable(content: bytes) -> tuple[TableName, Failure] | None:
     """Returns a table and its failure; None if the document cannot be read."""
     try:
         return _from_json(content.decode())
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

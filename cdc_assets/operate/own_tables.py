@@ -16,12 +16,8 @@ if TYPE_CHECKING:
     from cdc_assets.lake import TableState
 
 
-def first_shadow(entry: TableEntry) -> LakeName:
-    """Returns the name under which the first rows of a table are read from its source."""
-    return _shadow(entry, 0)
-
-
-def _shadow(entry: TableEntry, number: int) -> LakeName:
+def shadow_name(entry: TableEntry, number: int) -> LakeName:
+    """Returns the name of the shadow table of a rebuild; number 0 is the first read's."""
     return LakeName(entry.stem.namespace, f"{entry.stem.name}__rebuild{number}")
 
 
@@ -36,7 +32,7 @@ def own_tables(entry: TableEntry, state: TableState | None) -> Iterator[LakeName
     published = state.published if state else None
     generation = published.carried.generation if published else 0
     for number in dict.fromkeys((0, generation, generation + 1)):
-        stem = _shadow(entry, number)
+        stem = shadow_name(entry, number)
         yield side_name(stem)
         yield stem
     yield side_of(entry.stem, published.carried.side if published else None)

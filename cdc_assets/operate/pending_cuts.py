@@ -87,19 +87,20 @@ class PendingCuts:
         self._files, self._root = files_at(self.url)
 
     def read(self, source: str, log: str) -> PendingCut | None:
-        """Returns the pending cut; None without one.
+        """Returns the pending cut; None without one, and for an unreadable document.
 
         Raises:
             UnreachableError: if the place does not answer.
         """
         try:
             with as_os_errors():
-                document = json.loads(self._files.cat_file(self._file(source, log)))
-        except (FileNotFoundError, json.JSONDecodeError):
+                content = self._files.cat_file(self._file(source, log))
+            document = json.loads(content)
+            return PendingCut.of(source, document) if document else None
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             return None
         except OSError as error:
             raise self._unreachable() from error
-        return PendingCut.of(source, document) if document else None
 
     def write(self, source: str, log: str, pending: PendingCut | None) -> None:
         """Stores the pending cut; None to store that there is none. Raises as `read` does."""

@@ -6,6 +6,7 @@ whoever uses the part reports that.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from cdc_assets.databases.mysql.connection import TlsMode, parse_dsn
 from cdc_assets.errors import CdcError
 
 _VERIFIES: Final = "verify-full"
+_PORT: Final = re.compile(r":[0-9]+$")
 _LOGINS: Final = ("credential", "token", "header.authorization")
 
 
@@ -84,8 +86,8 @@ def _of_registry(registry: SchemaRegistryConfig, name: str) -> Iterator[Plaintex
 def _of_kafka(config: ReplicationConfig) -> Iterator[Plaintext]:
     given = config.kafka.properties
     protocol = str(given.get("security.protocol", "plaintext")).upper()
-    hosts = [each.rpartition(":")[0] for each in config.kafka.bootstrap_servers.split(",")]
-    if all(is_of_this_machine(host.strip()) for host in hosts):
+    brokers = (each.strip() for each in config.kafka.bootstrap_servers.split(","))
+    if all(is_of_this_machine(_PORT.sub("", each)) for each in brokers):
         return
     if protocol == "SASL_PLAINTEXT":
         problem = "the login goes over plaintext (SASL_PLAINTEXT)"
@@ -116,7 +118,8 @@ def _of_catalog(config: ReplicationConfig) -> Iterator[Plaintext]:
         parts = urlsplit(uri)
         said = {name: values[-1] for name, values in parse_qs(parts.query).items()}
         is_postgres = parts.scheme.startswith("postgresql")
-        if is_postgres and not is_of_this_machine(parts.hostname or ""):
+        host = parts.hostname or said.get("host", "")  # SQLAlchemy takes either
+        if is_postgres and not is_of_this_machine(host):
             yield from _of_sslmode("the catalog", said.get("sslmode"), "", "lake.catalog.uri")
 
 
@@ -125,7 +128,7 @@ def _of_database(database: DatabaseConfig, source: str) -> Iterator[Plaintext]:
     if database.kind == "postgres":
         with suppress(psycopg.ProgrammingError):  # whoever connects reports it
             said = conninfo_to_dict(dsn)
-            if not is_of_this_machine(str(said.get("host") or "")):
+            if not is_of_this_machine(str(said.get("host") or said.get("hostaddr") or "")):
                 mode = said.get("sslmode")
                 yield from _of_sslmode(part, str(mode) if mode else None, source, "database.dsn")
         return

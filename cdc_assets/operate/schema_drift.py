@@ -118,14 +118,19 @@ def drifts(
         past = {entry.table: _history(services, histories, entry, state) for entry, state in mine}
         if database is None:
             for entry, state in mine:
-                found[entry.table] = _gone(past[entry.table]) or _without_catalog(
-                    services, entry, state, past[entry.table]
+                history = past[entry.table]
+                found[entry.table] = _gone(history) or _doubted(
+                    services, Drift(), entry, state, history, None
                 )
             continue
         try:
             catalog = catalog_of(database)
             there = catalog.read([entry.at_source for entry, _ in mine])
-            lost = {e: AtSource.of(s, "").identity for e, s in mine if e.at_source not in there}
+            lost = {
+                entry: AtSource.of(state, entry.shard_value).identity
+                for entry, state in mine
+                if entry.at_source not in there
+            }
             called = catalog.called(each for each in lost.values() if each) if lost else {}
         except CdcError as error:
             found |= {entry.table: Drift(problem=str(error)) for entry, _ in mine}
@@ -263,13 +268,6 @@ def _by_catalog(
     return _doubted(services, drift, entry, state, history, table)
 
 
-def _without_catalog(
-    services: Services, entry: TableEntry, state: TableState, history: StatementHistory | None
-) -> Drift:
-    """Returns what is known of a table's rows without its database."""
-    return _doubted(services, Drift(), entry, state, history, None)
-
-
 def _doubted(
     services: Services,
     drift: Drift,
@@ -342,7 +340,6 @@ def _by_number(table: TableSchema, column: Column) -> Column | None:
 def _by_records(
     services: Services, entry: TableEntry, state: TableState, history: StatementHistory | None
 ) -> Drift:
-
     if (gone := _gone(history)) is not None:
         return gone
     stored = _stored(entry, state, history)
@@ -371,7 +368,7 @@ def _by_records(
             plan = plan_evolution(mine, seen, source.policy(entry.table))
             drift = _with_dropped(mine, seen, plan, BY_RECORDS)
             return _doubted(services, drift, entry, state, history, None)
-    return _without_catalog(services, entry, state, history)
+    return _doubted(services, Drift(), entry, state, history, None)
 
 
 def _with_dropped(table: TableSchema, seen: TableSchema, plan: EvolutionPlan, by: str) -> Drift:

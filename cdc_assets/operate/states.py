@@ -77,10 +77,6 @@ def stopped_words(view: TableSurvey) -> str:
     )
 
 
-def _drops_once(waits_for: str) -> str:
-    return f"; the lake drops it, too, once {waits_for}" if waits_for else ""
-
-
 def _since(view: TableSurvey, condition: Condition, within_seconds: float) -> datetime | None:
     failure, desired = view.failure, view.desired
     match condition:
@@ -112,7 +108,8 @@ def _why(view: TableSurvey, condition: Condition, within_seconds: float) -> str:
             return held_words(view.table, view.desired)
         case Condition.DROPPED if view.desired.dropped is None:
             waits = view.entry.dropped.waits_for if view.entry.dropped else ""
-            return f"the source no longer has the table{_drops_once(waits)}"
+            then = f"; the lake drops it, too, once {waits}" if waits else ""
+            return f"the source no longer has the table{then}"
         case Condition.DROPPED:
             return held_words(view.table, view.desired)
         case Condition.REBUILDING if view.desired.reset is not None:

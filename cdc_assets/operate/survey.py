@@ -281,12 +281,12 @@ def _reading(
 ) -> Mapping[TableName, ShadowProgress]:
     """Returns how far the tables are read that are yet to be read from their sources."""
     from cdc_assets.lake.shadow_progress import ShadowProgress
-    from cdc_assets.operate.own_tables import first_shadow
+    from cdc_assets.operate.own_tables import shadow_name
 
     unread = [e for e in entries if looked.get(e.table) is None and _reads_first(services, e)]
     if not unread or not looked:
         return {}
-    shadows = services.lake.find_states([(first_shadow(each), "") for each in unread])
+    shadows = services.lake.find_states([(shadow_name(each, 0), "") for each in unread])
     found = (state.reading if (state := _state(each)) else None for each in shadows)
     return {e.table: each or ShadowProgress() for e, each in zip(unread, found, strict=True)}
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.position import Scheme
 from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.desired import Directive, DirectiveNote
 from cdc_assets.errors import TerminalError, TransientError
+from cdc_assets.lake import Lake
 from cdc_assets.lake.carried import Carried
 from cdc_assets.merge.verifying import putting
 from cdc_assets.merge.verifying.putting import Putting, require_compared
@@ -23,8 +26,11 @@ from cdc_assets.operate.services import Services
 from cdc_assets.operations import verify
 from cdc_assets.operations.lease import Lease
 from cdc_assets.operations.maintain import no_session
+from cdc_assets.operations.resnapshot import wave
+from cdc_assets.operations.resnapshot.comparing import ComparedWave, KeyState
+from cdc_assets.operations.resnapshot.notes import ResnapshotProgress
 from cdc_assets.operations.resnapshot.spark_resnapshot import SparkResnapshot
-from cdc_assets.operations.resnapshot.wave import Waves
+from cdc_assets.operations.resnapshot.wave import WaveResult, Waves, WaveSizes
 from cdc_assets.operations.running import Runner
 from cdc_assets.operations.session import Host, TableSession
 from cdc_assets.operations.verify import VERIFY, VerifyOptions
@@ -154,10 +160,54 @@ def test_waves_do_not_go_on_in_another_table_than_they_have_begun_with() -> None
     planner = SimpleNamespace(replay=lambda *_: SimpleNamespace(plan=plan_of("id", generation=2)))
     entry = SimpleNamespace(table="t", target="t")
     lakes = SimpleNamespace(planner=planner)
-    nothing = (None,) * 7
-    waves: Any = Waves(*cast("Any", (None, lakes, entry, *nothing[:3], "r", *nothing[:3], 1)))
+    of = SimpleNamespace(lakes=lakes, entry=entry, run_id="r")
+    waves: Any = Waves(*cast("Any", (None, of, None, None, None, None, 1)))
     with pytest.raises(TransientError, match=r"swapped in .*begins again"):
         waves.plan()
+
+
+@pytest.mark.parametrize(
+    ("attempt", "generation", "goes_on"),
+    [("mine", 1, True), ("", 1, False), ("before", 1, False), ("mine", 2, False)],
+    ids=["as it was", "of an older build", "made again, or rewound", "rebuilt"],
+)
+def test_waves_are_continued_only_in_the_table_that_they_have_read(
+    way: Lease, monkeypatch: pytest.MonkeyPatch, attempt: str, generation: int, goes_on: bool
+) -> None:
+    monkeypatch.setattr(Lake, "has_attempt", lambda *of: of[-1] == "mine")
+    config = way.services.config
+    session = session_of(config, entry_of("orders", config), no_session)
+    begun = ResnapshotProgress(NOW, ("id",), 1, ("7",), attempt, waves=3)
+    waves = SimpleNamespace(plan=lambda: plan_of("id", generation=generation))
+    continued = cast("Any", SparkResnapshot(session)).continued
+    assert continued(begun, waves) == (begun if goes_on else None)
+
+
+def test_a_wave_that_puts_nothing_rests_on_the_publish_that_it_was_compared_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By that publish it is noticed if the table is made again before the next wave."""
+    equal = ComparedWave({KeyState.EQUAL: 1}, 1, cast("Any", None), ())
+    for name, answer in {"read": None, "require_sound": None, "compare": equal}.items():
+        monkeypatch.setattr(wave, name, lambda *_, _answer=answer, **__: _answer)
+    carried = Carried(applied={0: "AA"})
+    published = SimpleNamespace(attempt="a1", offsets=OffsetVector(), carried=carried)
+    layout = SimpleNamespace(scheme=Scheme.POSTGRES)
+    now = SimpleNamespace(published=published, steps=(), layout=layout, partitions=1)
+    planner = SimpleNamespace(
+        replay=lambda *_: SimpleNamespace(plan=now),
+        marks=lambda _: SimpleNamespace(begin=OffsetVector()),
+    )
+    waits = SimpleNamespace(until_visible=lambda *_: "", caught_up=lambda *_: "")
+    of = SimpleNamespace(
+        lakes=SimpleNamespace(planner=planner, spark=lambda: None), run_id="r",
+        entry=SimpleNamespace(table="t", target="t"),
+        rows=lambda _: SimpleNamespace(among=lambda _: None),
+    )  # fmt: skip
+    source = SimpleNamespace(place=lambda: "0/1", comparison=OF)
+    reading = SimpleNamespace(wave=lambda *_: nullcontext(SimpleNamespace(end=None)), omitted=())
+    waves = Waves(*cast("Any", (waits, of, source, reading, WaveSizes(1, 1, 1), None, 0)))
+    assert waves.wave(None) == WaveResult(None, equal, 0, "a1")
 
 
 def test_neither_begins_while_a_rebuild_is_under_way(

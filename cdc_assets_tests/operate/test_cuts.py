@@ -34,6 +34,17 @@ def test_a_pending_cut_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert book.read("a/b", "t") is None
 
 
+@pytest.mark.parametrize("text", ["", "[1]", "7", '{"number": 4}', '{"tables": [{}]}', "\x00"])
+def test_an_unreadable_pending_cut_is_none_and_another_one_is_begun(
+    tmp_path: Path, text: str
+) -> None:
+    book = PendingCuts(str(tmp_path / "registry.json"))
+    book.write("shop", "t", None)
+    (file,) = (tmp_path / "registry.cuts").iterdir()
+    file.write_text(text)
+    assert book.read("shop", "t") is None
+
+
 def test_durations_have_a_unit() -> None:
     config = ConsistentConfig(every="90s", keep="2d")
     assert (config.interval, config.kept) == (timedelta(seconds=90), timedelta(days=2))

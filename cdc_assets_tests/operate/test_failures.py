@@ -76,9 +76,10 @@ def test_any_table_name_has_a_file_of_its_own(book: FailureBook, name: str) -> N
 
 
 @pytest.mark.unit
-def test_a_damaged_document_is_no_failure(book: FailureBook, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["{", "null", "[]", '{"at": 7}', "\x00"])
+def test_a_damaged_document_is_no_failure(book: FailureBook, tmp_path: Path, text: str) -> None:
     book.record(ORDERS, FailureKind.TERMINAL, "x", AT)
-    (tmp_path / "registry.failures" / "shop.public.orders.json").write_text("{")
+    (tmp_path / "registry.failures" / "shop.public.orders.json").write_text(text)
     assert book.load() == {}
 
 

@@ -55,11 +55,17 @@ MY = f"mysql://u:{SECRET}@db.example/shop"
 CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "kafka": (kafka("b:9092", **SASL, **{"security.protocol": "SASL_PLAINTEXT"}), "",
               "Kafka: the login goes over plaintext"),
+    "kafka, usual port": (kafka("b", **SASL, **{"security.protocol": "SASL_PLAINTEXT"}), "",
+                          "Kafka: the login goes over plaintext"),
     "kafka, any name": (kafka("b:9092", **{"security.protocol": "SSL",
                         "ssl.endpoint.identification.algorithm": "none"}), "", "name is not"),
     "spark": ({"spark": {"remote": "sc://spark.example:15002"}}, "", "Spark: the catalog's"),
     "catalog": (catalog("http://catalog.example"), "", "the catalog: the login goes over plain"),
     "sql catalog": (catalog("postgresql+psycopg://db.example/lake", "sql"), "", "sslmode=prefer"),
+    "sql catalog, host in the query": (
+        catalog("postgresql+psycopg:///lake?host=db.example", "sql"), "", "sslmode=prefer"
+    ),
+    "postgres, by address": (database(), f"hostaddr=10.0.0.5 password={SECRET}", "sslmode=prefer"),
     "postgres": (database(), PG, "shop: the database: nothing verifies the server"),
     "postgres, encrypted": (database(), f"{PG}?sslmode=require", "sslmode=require"),
     "mysql": (database("mysql"), MY, "asks whoever answers for the key"),

@@ -43,8 +43,8 @@ def wave(
 def test_waves_add_up_and_what_is_kept_is_found_again(book: ResnapshotBook) -> None:
     assert book.load(ORDERS) is None
     kept = BEGUN.after(wave(("eu", "7"), "a1", doubtful=2, put=3, equal=4))
-    kept = kept.after(wave(("us", "1"), equal=5))
-    assert (kept.waves, kept.put, kept.next, kept.attempt) == (2, 3, ("us", "1"), "a1")
+    kept = kept.after(wave(("us", "1"), "a2", equal=5))
+    assert (kept.waves, kept.put, kept.next, kept.attempt) == (2, 3, ("us", "1"), "a2")
     assert kept.counts["equal"] == 9
     assert kept.doubtful == (("eu", "0"), ("eu", "1"))
     book.keep(ORDERS, kept)

@@ -103,6 +103,7 @@ def test_a_table_that_had_no_rows_there_begins_with_its_log() -> None:
     assert "no longer holds 0:[0,5) 1:[0,20)" in FACTS.obstacle(None, published(), [])
     whole = replace(FACTS, marks=Watermarks(OffsetVector.of({0: 0}), OffsetVector.of({0: 9})))
     assert whole.obstacle(None, published(), []) == ""
+    assert "another topic" in whole.obstacle(None, published(topic_id="before"), [])
 
 
 def test_what_the_log_alone_does_not_bring_back_is_named_with_what_does() -> None:

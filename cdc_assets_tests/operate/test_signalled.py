@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.log.notices import Phase, TableSnapshot
-from cdc_assets.log.signalling import SignalEnds
+from cdc_assets.log.signalling import Signal, SignalEnds
+from cdc_assets.operations.maintain import no_session
+from cdc_assets.operations.resnapshot import connector_snapshot
 from cdc_assets.operations.resnapshot.connector_snapshot import (
     SnapshotAction,
+    SnapshotChange,
     SnapshotStep,
     next_step,
     signals_for,
 )
 from cdc_assets.operations.resnapshot.notes import ResnapshotBook, SignalNote
 from cdc_assets.operations.resnapshot.signal_resnapshot import SignalReport
+from cdc_assets_tests.operated import session_of
+from cdc_assets_tests.world import entry_of, write_config
 
 pytestmark = pytest.mark.unit
 
@@ -82,6 +89,43 @@ def test_what_is_sent(action: SnapshotAction, snapshot: TableSnapshot, types: li
     assert len({each.id for each in signals}) == len(signals)
     stopped = [each.collections for each in signals if each.type == "stop-snapshot"]
     assert stopped == ([("public.orders",)] if "stop-snapshot" in types else [])
+
+
+class Answering:
+    """A connector that answers each signal by these notices."""
+
+    def __init__(self, *phases: Phase) -> None:
+        self.phases = phases
+        self.channel = SimpleNamespace(connector="shop")
+
+    def send(self, signals: Sequence[Signal]) -> None:
+        assert signals
+
+    def notices(self, at: OffsetVector) -> tuple[list[Phase], OffsetVector]:
+        return [*self.phases], at
+
+
+@pytest.mark.parametrize("action", SnapshotAction)
+@pytest.mark.parametrize("end", [Phase.DONE, Phase.FAILED, Phase.STOPPED])
+def test_a_snapshot_that_ends_otherwise_is_not_said_to_be_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: SnapshotAction, end: Phase
+) -> None:
+    monkeypatch.setattr(TableSnapshot, "after", lambda was, phase: replace(was, phase=phase))
+    monkeypatch.setattr(connector_snapshot, "_POLL_SECONDS", 0)
+    config = write_config(tmp_path)
+    session = session_of(config, entry_of("orders", config), no_session)
+    snapshot = PAUSED if action is SnapshotAction.RESUME else RUNNING
+    signals = signals_for(action, snapshot, numbers())
+    answering: Any = Answering(end)
+    change = SnapshotChange(session, action, answering, snapshot, OffsetVector(), signals)
+    is_changed, words = change.carried_out()
+    if action is SnapshotAction.STOP and end is Phase.STOPPED:
+        assert (is_changed, words.startswith("stopped")) == (True, True)
+    else:
+        assert (is_changed, words) == (
+            False,
+            f"its snapshot had ended before the signal came: {end}",
+        )
 
 
 def numbers() -> Callable[[], str]:

@@ -9,7 +9,7 @@ from cdc_assets_devstack.stack import LocalStack
 
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.lake import Lake, TableState
-from cdc_assets.operate.own_tables import first_shadow
+from cdc_assets.operate.own_tables import shadow_name
 from cdc_assets.operations.rebuild.first_read import FirstRead
 from cdc_assets.registry import TableEntry
 from cdc_assets_tests.operated import session_of
@@ -58,4 +58,4 @@ def target(database: Replicated, table: str = "ledger") -> TableState | None:
 
 def shadow(database: Replicated, table: str = "ledger") -> TableState | None:
     """The table that is filled meanwhile."""
-    return Lake(database.config).state(first_shadow(database.entry(table)))
+    return Lake(database.config).state(shadow_name(database.entry(table), 0))

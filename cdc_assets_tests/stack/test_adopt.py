@@ -365,6 +365,6 @@ def test_without_the_comparison_rows_would_stay_wrong(
         make_ledger(spark, found, MERGE_JOB, ROWS)
         spoil(spark, found)
         monkeypatch.setattr(TableComparison, "waves", lambda _: ())
-        monkeypatch.setattr(TableAdoption, "settled", lambda naive, _: naive.doubts)
+        monkeypatch.setattr(TableAdoption, "settle_doubts", lambda naive, _: naive.doubts)
         assert adopt(database, found, verify=False)["is_done"]
         assert "rows that differ" in database.differences("ledger")[0]

@@ -80,7 +80,7 @@ def leave(state: State) -> None:
     (entry,) = (e for e in RegistryFile(state.config.registry).load()
                 if str(e.table) == state.table(REBUILT))  # fmt: skip
     rebuild = rebuild_of(state.config, state.spark, entry)
-    rebuild.begin(rebuild.standing(), from_now=False)
+    rebuild.begin(rebuild.tables.standing(), from_now=False)
 
 
 def record(release: Path, state: State) -> None:

@@ -11,10 +11,8 @@ See `cdc_assets.schema.silent`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-
-from pyspark.sql import SparkSession
 
 from cdc_assets.config import SourceConfig
 from cdc_assets.effects import effect
@@ -23,6 +21,7 @@ from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.intake.unlogged_changes import look_at
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
+from cdc_assets.merge.verifying.putting import Lakes
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.silent import CatalogLook
 
@@ -64,29 +63,21 @@ class Proof:
         known = tuple(each for each in now.silent if each.id in ids)
         return cls(entry, replace(now, silent=known), None)
 
-    def record(
-        self,
-        lake: Lake,
-        spark: Callable[[], SparkSession],
-        catalog: str,
-        uncompared: Collection[str] = (),
-    ) -> None:
+    def record(self, lakes: Lakes, uncompared: Collection[str]) -> None:
         """Records that all rows were right at some moment since.
 
         Args:
-            lake: has the table.
-            spark: returns the session.
-            catalog: name of the lake's catalog.
+            lakes: has the table.
             uncompared: columns that were not looked at.
 
         Raises:
             CdcError: if the lake does not answer.
         """
         name, shard = self.entry.target, self.entry.shard_value
-        now = AtSource.of(lake.state(name, shard), shard)
+        now = AtSource.of(lakes.lake.state(name, shard), shard)
         said = now.proven_since(self.before, self.look, shard, uncompared)
         if not said:
             return
         where = f"table={self.entry.table} lake={name}"
         with translated("record that rows were compared", where), effect("spark: remember"):
-            spark().sql(sql.set_properties(catalog, name, said))
+            lakes.spark().sql(sql.set_properties(lakes.catalog, name, said))

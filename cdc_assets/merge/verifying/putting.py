@@ -64,7 +64,7 @@ class Lakes:
 
 @dataclass(frozen=True, slots=True)
 class Putting:
-    """The replacement of rows of one table.
+    """One table's rows in the lake, and their replacement.
 
     Attributes:
         lakes: connections and planner.
@@ -82,6 +82,11 @@ class Putting:
     kind: PublishKind
     clock: Callable[[], datetime]
     way: PublishLease
+
+    def rows(self, plan: BatchPlan) -> LakeRows:
+        """Returns the table's rows at the head of a plan."""
+        of = self.lakes
+        return LakeRows(of.spark(), of.catalog, of.lake, plan, self.comparison)
 
     def put(
         self, plan: BatchPlan, rows: LakeRows, source_rows: DataFrame, count: int, highest: str

@@ -150,10 +150,9 @@ class Repair:
 
     def _tried(self, wanted: Sequence[RowRepair]) -> int:
         # 1. plan, and look up
-        lakes = self._lakes
-        plan = lakes.planner.replay(self._entry, (), self._putting.run_id).plan
+        plan = self._lakes.planner.replay(self._entry, (), self._putting.run_id).plan
         require_generation(plan, self._generation)
-        rows = LakeRows(lakes.spark(), lakes.catalog, lakes.lake, plan, self._of)
+        rows = self._putting.rows(plan)
         look = rows.look([each.difference.key for each in wanted])
         still = [
             each for each in wanted if look.version(each.difference.key) == each.difference.version

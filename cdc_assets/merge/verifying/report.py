@@ -111,10 +111,10 @@ class ComparisonReport:
             said.append(f"{self.repaired} keys put right")
         if self.unrepaired:
             columns = ", ".join(each.name for each in self.left_out if each.is_at_source)
-            said.append(f"{self.unrepaired} keys not put right: nothing tells their {columns} "
-
-                        f"exactly; take a new snapshot: cdc-assets rebuild "
-                        f"{self.table}")  # fmt: skip
+            said.append(
+                f"{self.unrepaired} keys not put right: nothing tells their {columns} exactly; "
+                f"take a new snapshot: cdc-assets rebuild {self.table}"
+            )
         said += [f"column {each.name} not compared: {each.why}" for each in self.left_out]
         return said
 

@@ -35,6 +35,7 @@ from cdc_assets.merge.verifying.proof import Proof
 from cdc_assets.merge.verifying.putting import Lakes, Putting
 from cdc_assets.merge.verifying.repair import (
     Repair,
+    RepairCounts,
     RowRepair,
     generation_of,
     highest_of,
@@ -68,6 +69,10 @@ class Settled:
 class Verification:
     """A comparison of tables of one configuration, with one Spark session.
 
+    Attributes:
+        waits: waits for source, connector and lake.
+        lakes: the means by which rows of the lake are read and replaced.
+
     Args:
         attempts: configuration, connections, session and clock.
         run_id: recorded with repairs.
@@ -85,11 +90,12 @@ class Verification:
         merges: bool = False,
         way: PublishLease = NO_WAY,
     ) -> None:
-        means = attempts.means
+        means, planner = attempts.means, attempts.planner
         self._attempts, self._config, self._clock = attempts, means.config, means.clock
-        self._lake = means.connections.lake
+        self._lake, catalog = means.connections.lake, means.config.lake.catalog.name
+        self.lakes = Lakes(attempts.session, catalog, self._lake, planner)
         replicator = _replicator(attempts) if merges else None
-        self.waits = Waits(self._config, self._lake, attempts.planner, replicator, run_id)
+        self.waits = Waits(self._config, self._lake, planner, replicator, run_id)
         self._run_id, self._say, self._way = run_id, say, way
 
     def of(self, entry: TableEntry, *, repair: bool = False) -> ComparisonReport:
@@ -109,8 +115,7 @@ class Verification:
         finally:
             source.close()
         if report.is_whole and not report.differs:
-            catalog, session = self._config.lake.catalog.name, self._attempts.session
-            proof.record(self._lake, session, catalog, source.comparison.unread)
+            proof.record(self.lakes, source.comparison.unread)
         return report
 
     def of_keys(
@@ -173,22 +178,14 @@ class Verification:
         )
         return rows_of(database.kind, access)
 
-    def rows_at(self, plan: BatchPlan, comparison: Comparison) -> LakeRows:
-        """Returns the lake's rows at the head of a plan."""
-        catalog = self._config.lake.catalog.name
-        return LakeRows(self._attempts.session(), catalog, self._lake, plan, comparison)
-
     def plan(self, entry: TableEntry) -> BatchPlan:
         """Returns a plan on the table's present head."""
         return self._plan(entry, repair=False)
 
-    def repair(self, entry: TableEntry, comparison: Comparison, generation: int) -> Repair:
-        """Returns the repair of the differences of a table, as it was compared."""
-        catalog, planner = self._config.lake.catalog.name, self._attempts.planner
-        lakes = Lakes(self._attempts.session, catalog, self._lake, planner)
-        kind, clock = PublishKind.REPAIR, self._clock
-        putting = Putting(lakes, entry, comparison, self._run_id, kind, clock, self._way)
-        return Repair(putting, generation)
+    def putting(self, entry: TableEntry, comparison: Comparison, kind: PublishKind) -> Putting:
+        """Returns a table's rows in the lake, to be compared, and replaced by such publishes."""
+        run_id, clock = self._run_id, self._clock
+        return Putting(self.lakes, entry, comparison, run_id, kind, clock, self._way)
 
     def say(self, words: str) -> None:
         """Reports progress."""
@@ -211,6 +208,7 @@ class _Table:
         self._source = source
         self._options = options
         self._generation = generation
+        self._putting = of.putting(entry, source.comparison, PublishKind.REPAIR)
         self._pace = Pace(options.rows_per_second)
         self._until = ""
 
@@ -224,30 +222,26 @@ class _Table:
 
     def judged(self, found: Doubts, *, repair: bool) -> ComparisonReport:
         """Judges keys in doubt, and repairs differences if requested."""
-        comparison = self._source.comparison
+        comparison, done = self._source.comparison, RepairCounts(0, 0)
         settled = self._settle(found.keys) if found.keys else Settled((), 0, "")
         position = self._position(self._of.plan(self._entry))
-        repaired = unrepaired = 0
-        not_judged, why = settled.not_judged, settled.why
         if repair and settled.wanted:
             with self._pace.step("put right"):
-                repair_ = self._of.repair(self._entry, comparison, self._generation)
-                done = repair_.apply(settled.wanted)
-            repaired, unrepaired = done.repaired, done.unrepaired
+                done = Repair(self._putting, self._generation).apply(settled.wanted)
         return ComparisonReport(
             table=self._entry.table,
             key=tuple(each.name for each in comparison.key),
             rows=found.rows,
             differences=settled.differences,
-            not_judged=not_judged,
-            why=why,
+            not_judged=settled.not_judged,
+            why=settled.why,
             has_more=found.has_more,
             left_out=comparison.left_out,
-            repaired=repaired,
-            unrepaired=unrepaired,
+            repaired=done.repaired,
+            unrepaired=done.unrepaired,
             seconds=self._pace.seconds,
             position=position,
-            is_busy=why == _CHANGING,
+            is_busy=settled.why == _CHANGING,
         )
 
     def _position(self, plan: BatchPlan) -> Position:
@@ -297,12 +291,12 @@ class _Table:
         return found
 
     def _looks(self, plan: BatchPlan, keys: Sequence[Key]) -> list[LakeKeyRows]:
-        rows = self._of.rows_at(plan, self._source.comparison)
+        rows = self._putting.rows(plan)
         with self._pace.step("lake: keys"):
             return [rows.look(some) for some in _some(keys)]
 
     def _head(self) -> LakeRows:
-        return self._of.rows_at(self._of.plan(self._entry), self._source.comparison)
+        return self._putting.rows(self._of.plan(self._entry))
 
     # ── without a key ────────────────────────────────────────────────────────────────────
 
@@ -320,7 +314,7 @@ class _Table:
                 until, here = self._source.total()
                 self._until = until
             with self._pace.step("lake: checksums"):
-                there = self._of.rows_at(plan, self._source.comparison).total()
+                there = self._putting.rows(plan).total()
             if here == there:
                 return self._of_counts(plan, here)
             with self._pace.step("wait for the lake"):
@@ -329,7 +323,7 @@ class _Table:
                 return self._of_counts(plan, here, not_judged=1, why=why)
             after = self._of.plan(self._entry)
             with self._pace.step("lake: checksums"):
-                there = self._of.rows_at(after, self._source.comparison).total()
+                there = self._putting.rows(after).total()
             if here == there:
                 return self._of_counts(after, here)
             if _offsets(plan) == _offsets(after):

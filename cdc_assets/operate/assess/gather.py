@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from functools import cached_property
@@ -114,7 +114,7 @@ class SourceFacts:
         """The connectors that write its topics; None if no Connect can be asked.
 
         Raises:
-            UnreachableError: if Kafka Connect does not answer.
+            CdcError: if Kafka Connect does not answer, or its secret is not set in this process.
         """
         connect = self.connect
         if connect is None or not self.is_debezium:
@@ -160,7 +160,7 @@ class SourceFacts:
         """Returns one table's connector, if known; a Connect that does not answer gives None."""
         try:
             found, connect = self.connectors, self.connect
-        except UnreachableError:
+        except CdcError:
             return None
         return (
             found.of_topic(entry.topic, connect.connector if connect else None) if found else None
@@ -199,7 +199,7 @@ class SourceFacts:
     def _known(self) -> tuple[Connector, ...]:
         try:
             return self.connectors.found if self.connectors else ()
-        except UnreachableError:
+        except CdcError:
             return ()
 
     def odd(self, database: DatabaseConfig, rows: int) -> Mapping[TableName, OddValues]:
@@ -336,8 +336,3 @@ def _http_clock(date: str, before: Any, after: Any) -> Clock | None:
         return None
     clock = Clock.of("Kafka Connect", parsedate_to_datetime(date), before, after)
     return clock if abs(clock.by) > _BIT_OF_SECOND else None
-
-
-def dated(clocks: Sequence[Clock | None]) -> Iterator[Clock]:
-    """Yields the known clocks."""
-    yield from (each for each in clocks if each is not None)

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.config.strict import nearest
@@ -36,11 +36,10 @@ from cdc_assets.operate.assess.finding import (
     Rule,
     Subject,
     Verdict,
-    accepted,
     judged,
     ordered,
 )
-from cdc_assets.operate.assess.gather import Connectors, Log, SourceFacts, dated, read_log
+from cdc_assets.operate.assess.gather import Connectors, Log, SourceFacts, read_log
 from cdc_assets.operate.assess.lake import judge_catalog, judge_readers
 from cdc_assets.operate.assess.parts import (
     Session,
@@ -63,6 +62,9 @@ from cdc_assets.operate.assess.writing import (
 from cdc_assets.operate.plaintext import Plaintext, plaintext_logins
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
+
+if TYPE_CHECKING:
+    from cdc_assets.lake import TableState
 
 Say = Callable[[str], None]
 
@@ -128,18 +130,13 @@ def assess(
     for name in sources:
         mine = by_source.get(name, [])
         depth.say(f"source {name}: {len(mine)} tables")
-        found: list[Finding] = []
-        before, look.findings = look.findings, found
         firsts = log.firsts if log is not None else {}
         known = SourceFacts(services, name, mine, answers, firsts)
         _source(look, known, log, (states, spark))
-        kept = accepted(
-            [*(f for f in before if f.at.source == name), *found],
-            services.config.source(name).assess.accept,
-        )
-        look.findings = [*(f for f in before if f.at.source != name), *kept]
+    accept = {name: each.assess.accept for name, each in services.config.sources.items()}
+    kept = (each for each in look.findings if each.name not in accept[each.at.source])
     tables = tuple(each.table for each in entries)
-    return Assessment(at, tuple(sources), tables, ordered(look.findings), tuple(look.notes))
+    return Assessment(at, tuple(sources), tables, ordered(kept), tuple(look.notes))
 
 
 def _log(look: _AssessRun, sources: Sequence[str], entries: Sequence[TableEntry]) -> Log | None:
@@ -155,7 +152,7 @@ def _log(look: _AssessRun, sources: Sequence[str], entries: Sequence[TableEntry]
 
 def _states(
     look: _AssessRun, sources: Sequence[str], entries: Sequence[TableEntry]
-) -> Mapping[TableName, object]:
+) -> Mapping[TableName, TableState | None]:
     look.depth.say("the catalog")
     lake = look.services.lake
     try:
@@ -170,11 +167,14 @@ def _states(
             warehouse = look.services.config.lake.warehouse
             look.findings += probe_warehouse(Subject(name), lake, warehouse)
         _try_catalog(look, sources)
-    states = {each.table: state for each, state in zip(entries, looked, strict=True)}
-    unread = {table: state for table, state in states.items() if isinstance(state, CdcError)}
-    for table, error in unread.items():
-        look.findings.append(away("catalog", Subject(table.source, table), error))
-    return {table: state for table, state in states.items() if table not in unread}
+    states: dict[TableName, TableState | None] = {}
+    for entry, state in zip(entries, looked, strict=True):
+        if isinstance(state, CdcError):
+            place = Subject(entry.table.source, entry.table)
+            look.findings.append(away("catalog", place, state))
+        else:
+            states[entry.table] = state
+    return states
 
 
 def _try_catalog(look: _AssessRun, sources: Sequence[str]) -> None:
@@ -215,7 +215,7 @@ def _source(
     look: _AssessRun,
     known: SourceFacts,
     log: Log | None,
-    shared: tuple[Mapping[TableName, object], tuple[SparkFacts, Clock] | None],
+    shared: tuple[Mapping[TableName, TableState | None], tuple[SparkFacts, Clock] | None],
 ) -> None:
     at, (states, spark) = Subject(known.name), shared
     clocks: list[Clock | None] = []
@@ -233,18 +233,13 @@ def _source(
         driver = KINDS[database.kind].driver if database else None
         login = look.services.config.kafka.spark_class
         look.add(judge_spark(at, facts, SparkRequirements(driver, login)))
-    look.add(judge_clocks(at, [*dated(clocks)]))
+    look.add(judge_clocks(at, [each for each in clocks if each is not None]))
     readers = look.services.config.lake.readers
     for entry in known.entries:
-        state = states.get(entry.table)
-        if state is not None and not isinstance(state, CdcError):
-            place = Subject(known.name, entry.table)
-            look.add(judge_readers(place, readers, state))  # pyright: ignore[reportArgumentType]
-    for entry in known.entries if log is not None else ():
+        place, state = Subject(known.name, entry.table), states.get(entry.table)
+        look.add(judge_readers(place, readers, state))
         if log is not None:
-            place = Subject(known.name, entry.table)
-            state = states.get(entry.table)
-            look.add(judge_topic(place, known.topic(entry, log, state)))  # pyright: ignore[reportArgumentType]
+            look.add(judge_topic(place, known.topic(entry, log, state)))
 
 
 def _configured(look: _AssessRun, at: Subject, known: SourceFacts) -> None:

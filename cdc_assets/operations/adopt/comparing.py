@@ -12,18 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.databases.rows import SourceRows
 from cdc_assets.databases.statements import Range
 from cdc_assets.effects import effect
 from cdc_assets.errors import TerminalError
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.failures import translated
-from cdc_assets.merge.verifying.lake_rows import LakeRows
 from cdc_assets.merge.verifying.narrowing import ComparedRanges, Sizes, compared_ranges
 from cdc_assets.merge.verifying.pace import Pace
-from cdc_assets.merge.verifying.putting import Lakes, Putting
-from cdc_assets.merge.verifying.way import NO_WAY
+from cdc_assets.merge.verifying.putting import Putting
 from cdc_assets.operations.resnapshot.comparing import KeyState, compare
 from cdc_assets.operations.resnapshot.reading import read, require_sound
 from cdc_assets.operations.session import TableSession
@@ -41,7 +38,7 @@ class TableComparison:
 
     Attributes:
         session: the means, and the table.
-        lakes: the means by which rows are put.
+        putting: the table's rows in the lake, and their replacement.
         source: the table's rows at the source.
         position: of the rows that are put, hexadecimal: below every change.
         plan: returns a plan on the present head of the table.
@@ -49,7 +46,7 @@ class TableComparison:
     """
 
     session: TableSession
-    lakes: Lakes
+    putting: Putting
     source: SourceRows
     position: str
     plan: Callable[[], BatchPlan]
@@ -64,7 +61,7 @@ class TableComparison:
         said = self.session.config.source(self.session.entry.table.source)
         sizes = Sizes(said.verify.bucket_rows, said.verify.chunk_rows, said.verify.most_keys)
         pace = Pace(said.verify.rows_per_second)
-        found = compared_ranges(self.source, self._rows(self.plan()), sizes, pace, self.say)
+        found = compared_ranges(self.source, self.putting.rows(self.plan()), sizes, pace, self.say)
         parts = tuple(_parts(self.source, found, said.resnapshot.chunk_rows))
         self.say(f"{found.rows:,} rows compared by checksum")
         at_once = said.resnapshot.parallel
@@ -81,13 +78,13 @@ class TableComparison:
             ConflictError: if another writer came first.
             CdcError: as for any batch; nothing was published, or all of it.
         """
-        where, of, reading = self.session.where, self.lakes, self.source.reading()
+        where, reading = self.session.where, self.source.reading()
         within = [each for part in parts for each in part]
         with effect("source: read a wave"), reading.parts(parts) as wave:
-            rows = read(of.spark(), wave, where)
+            rows = read(self.putting.lakes.spark(), wave, where)
         require_sound(rows, self.source.comparison, within, where)
         plan = self.plan()
-        lake = self._rows(plan).among(within)
+        lake = self.putting.rows(plan).among(within)
         with translated("compare rows", where):
             found = compare(
                 rows, lake, self.source.comparison, self.position, omitted=(), most=0
@@ -98,20 +95,8 @@ class TableComparison:
             raise TerminalError(what, where=where, remedy=remedy)
         if found.to_put:
             with translated("put rows in their places", where):
-                self._putting.put(plan, lake, found.differing, found.to_put, self.position)
+                self.putting.put(plan, lake, found.differing, found.to_put, self.position)
         return Counter({KeyState(state): count for state, count in found.counts.items()})
-
-    @property
-    def _putting(self) -> Putting:
-        session = self.session
-        run_id, kind = session.host.run_id, PublishKind.READ
-        return Putting(
-            self.lakes, session.entry, self.source.comparison, run_id, kind, session.clock, NO_WAY
-        )
-
-    def _rows(self, plan: BatchPlan) -> LakeRows:
-        of = self.lakes
-        return LakeRows(of.spark(), of.catalog, of.lake, plan, self.source.comparison)
 
 
 def _parts(source: SourceRows, found: ComparedRanges, most: int) -> Iterator[Part]:

@@ -51,11 +51,11 @@ from cdc_assets.merge.plan.table_steps import CreateNamespace, execute_steps
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.verifying.pace import Pace
-from cdc_assets.merge.verifying.putting import Lakes
 from cdc_assets.operations.adopt.comparing import Part, TableComparison
 from cdc_assets.operations.adopt.existing import AdoptionStanding, ExistingTable, require_fitting
 from cdc_assets.operations.rebuild.beginning import first_publish
 from cdc_assets.operations.rebuild.shadow_table import publish_read
+from cdc_assets.operations.rebuild.table_rebuild import merged_to
 from cdc_assets.operations.resnapshot.comparing import KeyState
 from cdc_assets.operations.session import TableSession
 
@@ -80,8 +80,7 @@ class TableAdoption:
         self._session, self._entry, self._where = session, session.entry, session.where
         self._existing, self._planner = existing, session.planner
         self._source = session.config.source(session.entry.table.source)
-        catalog = session.config.lake.catalog.name
-        self._lakes = Lakes(session.attempts.session, catalog, session.lake, self._planner)
+        self._lakes = existing.verification.lakes
         self._head: int | None = None
         self._has_begun, self._begin = False, OffsetVector()
 
@@ -186,16 +185,17 @@ class TableAdoption:
             CdcError: as for any batch.
         """
         state, total = self._require_begun(), Counter[KeyState]()
-        progress, waits = self._progress(state), self._existing.verification.waits
+        progress, verification = self._progress(state), self._existing.verification
+        waits = verification.waits
         if progress.until is not None:
             return
         columns = self._planner.tables(self._entry).plan(state).first.schema
         with self._existing.opened(columns) as source:
             self._require(waits.until_visible(self._entry, source, ""))
             position = self._published_of(state).carried.read_at
-            work = TableComparison(
-                self._session, self._lakes, source, position, self._plan, self._session.say
-            )
+            putting = verification.putting(self._entry, source.comparison, PublishKind.READ)
+            say = self._session.say
+            work = TableComparison(self._session, putting, source, position, self._plan, say)
             pace = Pace(self._source.resnapshot.rows_per_second)
             for number, parts in enumerate(work.waves(), 1):
                 began = pace.clock()
@@ -219,16 +219,8 @@ class TableAdoption:
         Raises:
             CdcError: as for any table.
         """
-        end, is_short = self._planner.marks(self._entry).end, True
-        while is_short:  # a table's turn ends after a while
-            is_short = False
-            for done in self._session.replicator.drain(
-                self._entry, window=None, run_id=self._session.host.run_id,
-                budget_seconds=float("inf"), until=end,
-            ):  # fmt: skip
-                if isinstance(done, BatchResult):
-                    is_short = bool(done.end.ranges_to(end))
-                    yield done
+        session, end = self._session, self._planner.marks(self._entry).end
+        return merged_to(session.replicator, self._entry, end, session.host.run_id)
 
     @property
     def doubts(self) -> int:

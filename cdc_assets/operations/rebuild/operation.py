@@ -235,7 +235,7 @@ class RebuildTable(Operation[RebuildOptions, RebuildPlan]):
         rebuild = TableRebuild(session)
         if options.forget:
             return RebuildPlan(session, options, RebuildAction.FORGET, rebuild)
-        standing = rebuild.standing()
+        standing = rebuild.tables.standing()
         if options.abandon:
             return RebuildPlan(session, options, RebuildAction.ABANDON, rebuild, standing)
         if standing.swapped:

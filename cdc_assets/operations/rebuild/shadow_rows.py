@@ -33,6 +33,7 @@ from cdc_assets.operations.resnapshot.notes import SignalNote
 from cdc_assets.operations.resnapshot.reading import (
     BY_SNAPSHOT,
     require_key,
+    require_mirror,
     requiring_driver,
     unread,
 )
@@ -359,10 +360,7 @@ class ShadowFromSignal:
         """
         where, tables = self._session.where, self._tables
         remedy = "have the connector make a blocking snapshot, and leave out --via signal"
-        said = self._session.config.source(self._entry.table.source)
-        if said.mode_of(self._entry.table) is not Mode.MIRROR:
-            what = "its lake table has the source's changes, not its rows"
-            raise ConfigError(what, where=where, remedy=remedy)
+        require_mirror(self._session, remedy)
         shadow = tables.shadow_entry(standing.generation)
         if not tables.planner.tables(shadow).plan(standing.shadow).first.schema.key:
             what = "the table has no key, in whose order an incremental snapshot reads"

@@ -37,8 +37,8 @@ from cdc_assets.operations.rebuild.tables import (
     side_mark_of,
 )
 from cdc_assets.operations.session import TableSession
+from cdc_assets.registry import TableEntry
 
-_ENOUGH: Final = float("inf")
 _FIRST: Final = ("first", "first_in_data_collection")
 _LAST: Final = ("last", "last_in_data_collection")
 _MARKS: Final = tuple(
@@ -46,6 +46,25 @@ _MARKS: Final = tuple(
     for schema in ("", "payload.")
 )  # fmt: skip
 """Places of the mark in JSON, with and without schemas, whole events and flattened ones."""
+
+
+def merged_to(
+    replicator: Replicator, entry: TableEntry, end: OffsetVector, run_id: str
+) -> Iterator[BatchResult]:
+    """Merges the log up to an end, or to the first record that cannot be merged yet.
+
+    Raises:
+        CdcError: as for any table.
+    """
+    is_short = True
+    while is_short:  # a table's turn ends after a while, and a long log takes many of them
+        is_short = False
+        for done in replicator.drain(
+            entry, window=None, run_id=run_id, budget_seconds=float("inf"), until=end
+        ):
+            if isinstance(done, BatchResult):
+                is_short = bool(done.end.ranges_to(end))
+                yield done
 
 
 class TableRebuild:
@@ -72,14 +91,6 @@ class TableRebuild:
             require_existing=self._require_begun,
         )
         self._begun: str | None = None
-
-    def standing(self) -> RebuildStanding:
-        """Looks how far the rebuild has come; changes nothing.
-
-        Raises:
-            TerminalError: if there is no table to rebuild.
-        """
-        return self.tables.standing()
 
     # ── 1. begin ─────────────────────────────────────────────────────────────────────────
 
@@ -203,18 +214,10 @@ class TableRebuild:
             ConflictError: if another process has dropped the shadow table, or made another one.
             CdcError: as for any table.
         """
-        entry, is_short = self.tables.shadow_entry(standing.generation), True
         self._require_begun(self.tables.shadow(standing.generation))
         end = self.tables.planner.marks(self._entry).end
-        while is_short:  # a table's turn ends after a while, and a long log takes many of them
-            is_short = False
-            for done in self._replicator.drain(
-                entry, window=None, run_id=self._session.host.run_id, budget_seconds=_ENOUGH,
-                until=end,
-            ):  # fmt: skip
-                if isinstance(done, BatchResult):
-                    is_short = bool(done.end.ranges_to(end))
-                    yield done
+        entry = self.tables.shadow_entry(standing.generation)
+        return merged_to(self._replicator, entry, end, self._session.host.run_id)
 
     def _require_begun(self, shadow: TableState | None) -> None:
         self.tables.require_same(shadow, self._begun)
@@ -233,7 +236,8 @@ class TableRebuild:
         The swap has published its knowledge of the source's table. An older version's swap has not:
         then the lake table gets it here, unless others have published since.
         """
-        standing, of, shard = self.standing(), self.tables, self._entry.shard_value
+        of, shard = self.tables, self._entry.shard_value
+        standing = of.standing()
         if not standing.swapped:
             return
         done = standing.generation - 1
@@ -254,7 +258,7 @@ class TableRebuild:
         Returns:
             Whether there was any of them.
         """
-        standing = self.standing()
+        standing = self.tables.standing()
         entry = self.tables.shadow_entry(standing.generation)
         side = side_of(entry.stem, side_mark_of(standing.shadow))
         has_side = self._session.lake.side(side) is not None

@@ -14,7 +14,6 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from cdc_assets.changes.mode import Mode
-from cdc_assets.changes.names import LakeName
 from cdc_assets.effects import effect
 from cdc_assets.errors import ConflictError, TerminalError, TransientError
 from cdc_assets.lake import TableState
@@ -24,6 +23,7 @@ from cdc_assets.lake.properties import MODE
 from cdc_assets.merge.intake.planning import BEGIN, BEGIN_TOPIC, BEGIN_WHOLE
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.verifying.putting import Lakes
+from cdc_assets.operate.own_tables import shadow_name
 from cdc_assets.operations.session import TableSession
 from cdc_assets.registry import TableEntry
 
@@ -112,9 +112,7 @@ class RebuildTables:
 
     def shadow_entry(self, generation: int) -> TableEntry:
         """Returns the shadow table as an entry that batches are merged into."""
-        stem = self.entry.stem
-        name = LakeName(stem.namespace, f"{stem.name}__rebuild{generation}")
-        return replace(self.entry, target=name)
+        return replace(self.entry, target=shadow_name(self.entry, generation))
 
     def state(self) -> TableState | None:
         """Looks at the lake table; None if there is none."""

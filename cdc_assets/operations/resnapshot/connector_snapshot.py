@@ -414,8 +414,8 @@ class SnapshotChange:
         if self.action is SnapshotAction.STOP:
             book = ResnapshotBook.of_registry(self.session.config.registry)
             book.forget_signal(self.session.entry.table)
-        if ended.phase is Phase.DONE:
-            return False, "its snapshot was done before the signal came"
+        if ended.phase is not _WANTED[self.action]:
+            return False, f"its snapshot had ended before the signal came: {ended.phase}"
         return True, self._done()
 
     def _answered(self) -> TableSnapshot:

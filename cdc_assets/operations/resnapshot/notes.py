@@ -45,7 +45,8 @@ class ResnapshotProgress:
         key: names of the table's key columns, by which it is read.
         generation: the number of the table's rebuilds at the first wave.
         next: the key that the next wave begins with; None for the first one.
-        attempt: the attempt of the newest publish, by which a rewound table is noticed.
+        attempt: the attempt of the newest publish, by which a table is noticed that was rewound, or
+            made again.
         waves: the number of finished waves.
         rows: the number of rows that the source had.
         counts: the number of keys by state.
@@ -78,7 +79,7 @@ class ResnapshotProgress:
         return replace(
             self,
             next=wave.end,
-            attempt=wave.attempt or self.attempt,
+            attempt=wave.attempt,
             waves=self.waves + 1,
             rows=self.rows + wave.compared.rows,
             counts=counts,

@@ -11,6 +11,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.databases.rows import SourceRows, Wave
 from cdc_assets.databases.statements import DIGEST, KEY, Range
 from cdc_assets.errors import ConfigError, TerminalError, TransientError
@@ -18,6 +19,7 @@ from cdc_assets.formats.flat import any_of
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.verifying.canonical import of_canonical
+from cdc_assets.operations.session import TableSession
 from cdc_assets.schema.comparing import Comparison, Key
 
 _STEP: Final = "read the source by JDBC"
@@ -90,6 +92,18 @@ def require_sound(
 def outside_of(comparison: Comparison, within: Sequence[Range]) -> Expression:
     """Returns whether the lake has a row that was read in none of these ranges of keys."""
     return ~any_of(~_outside(comparison, each) for each in within)
+
+
+def require_mirror(session: TableSession, remedy: str = "leave it out") -> None:
+    """Requires that the lake table has the rows of the source's table.
+
+    Raises:
+        ConfigError: if it has its changes, or versions of rows.
+    """
+    table = session.entry.table
+    if session.config.source(table.source).mode_of(table) is not Mode.MIRROR:
+        what = "its lake table has the source's changes, not its rows"
+        raise ConfigError(what, where=session.where, remedy=remedy)
 
 
 def require_key(source: SourceRows, where: str, remedy: str = BY_SNAPSHOT) -> None:

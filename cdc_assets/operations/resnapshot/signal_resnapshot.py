@@ -20,10 +20,9 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.names import HELPERS, TableName
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
-from cdc_assets.errors import ConfigError, TerminalError, TransientError
+from cdc_assets.errors import TerminalError, TransientError
 from cdc_assets.formats.flat import any_of
 from cdc_assets.formats.signalling import signalling_of
 from cdc_assets.merge.plan.plan import BatchPlan
@@ -41,7 +40,7 @@ from cdc_assets.operations.resnapshot.connector_snapshot import (
 )
 from cdc_assets.operations.resnapshot.notes import SignalNote
 from cdc_assets.operations.resnapshot.one_by_one import SettledKeys, repair_keys
-from cdc_assets.operations.resnapshot.reading import BY_SNAPSHOT
+from cdc_assets.operations.resnapshot.reading import BY_SNAPSHOT, require_mirror
 from cdc_assets.operations.session import TableSession
 from cdc_assets.schema.comparing import Comparison, Key
 
@@ -326,9 +325,7 @@ class SignalResnapshot:
         """
         session = self._session
         signalling = signalling_of(session.config, session.log, self._entry)
-        if self._source.mode_of(self._entry.table) is not Mode.MIRROR:
-            what = "its lake table has the source's changes, not its rows"
-            raise ConfigError(what, where=self._where, remedy="leave it out")
+        require_mirror(session)
         if not session.planner.replay(self._entry, (), session.host.run_id).plan.schema.key:
             what = "the table has no key: its rows and the changes of them cannot be distinguished"
             raise TerminalError(what, where=self._where, remedy=BY_SNAPSHOT)

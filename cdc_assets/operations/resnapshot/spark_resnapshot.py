@@ -7,19 +7,17 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.names import TableName
-from cdc_assets.errors import ConfigError
+from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.verifying.pace import Pace
 from cdc_assets.merge.verifying.proof import Proof
-from cdc_assets.merge.verifying.putting import Lakes
 from cdc_assets.merge.verifying.repair import generation_of
 from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.operations.resnapshot.comparing import KeyState
 from cdc_assets.operations.resnapshot.notes import MOST, ResnapshotProgress
 from cdc_assets.operations.resnapshot.one_by_one import repair_keys
-from cdc_assets.operations.resnapshot.reading import require_key
+from cdc_assets.operations.resnapshot.reading import require_key, require_mirror
 from cdc_assets.operations.resnapshot.wave import Waves, WaveSizes
 from cdc_assets.operations.session import TableSession
 from cdc_assets.schema.comparing import Uncompared
@@ -113,8 +111,6 @@ class SparkResnapshot:
     def __init__(self, session: TableSession, say: Callable[[str], None] = lambda _: None) -> None:
         self._session, self._entry, self._say = session, session.entry, say
         self._source = session.config.source(session.entry.table.source)
-        catalog, attempts = session.config.lake.catalog.name, session.attempts
-        self._lakes = Lakes(attempts.session, catalog, session.lake, attempts.planner)
         self._verification = Verification(
             session.attempts, session.host.run_id, say=say, way=session.lease
         )
@@ -129,7 +125,7 @@ class SparkResnapshot:
             CdcError: if the table cannot be read again.
         """
         with self._opened() as waves:
-            begun = self._still(begun, waves)
+            begun = self.continued(begun, waves)
             said, rows = self._source.resnapshot, waves.reading.estimate()
             at_once = said.chunk_rows * said.parallel
             continues = f" continues after {begun.waves} waves;" if begun else ""
@@ -155,7 +151,7 @@ class SparkResnapshot:
         self._session.lease.require_free()
         pace = Pace(self._source.resnapshot.rows_per_second)
         with self._opened() as waves:
-            progress = self._still(begun, waves) or self._begin(waves)
+            progress = self.continued(begun, waves) or self._begin(waves)
             while True:
                 since, began = progress.rows, pace.clock()
                 with pace.step("waves"):
@@ -184,9 +180,8 @@ class SparkResnapshot:
             seconds=pace.seconds,
         )
         if report.is_whole:
-            proof = Proof.of_known(self._lakes.lake, self._entry, progress.silent)
-            uncompared = waves.source.comparison.unread
-            proof.record(self._lakes.lake, self._lakes.spark, self._lakes.catalog, uncompared)
+            proof = Proof.of_known(self._session.lake, self._entry, progress.silent)
+            proof.record(self._verification.lakes, waves.source.comparison.unread)
         return report
 
     def _begin(self, waves: Waves) -> ResnapshotProgress:
@@ -196,37 +191,33 @@ class SparkResnapshot:
         key, generation = tuple(plan.schema.key), generation_of(plan)
         return ResnapshotProgress(self._session.clock(), key, generation, silent=silent)
 
-    def _still(self, begun: ResnapshotProgress | None, waves: Waves) -> ResnapshotProgress | None:
+    def continued(
+        self, begun: ResnapshotProgress | None, waves: Waves
+    ) -> ResnapshotProgress | None:
         """Returns the progress of an earlier run if the table still has the rows of its waves."""
         if begun is None:
             return None
         plan = waves.plan()
         is_same = (begun.key, begun.generation) == (tuple(plan.schema.key), generation_of(plan))
-        lake, target = self._lakes.lake, self._entry.target
-        if is_same and (not begun.attempt or lake.has_attempt(target, begun.attempt)):
+        if is_same and self._session.lake.has_attempt(self._entry.target, begun.attempt):
             return begun
-        self._say("the table was rebuilt or rewound since: beginning again")
+        self._say("the table was rebuilt, rewound or made again since: beginning again")
         return None
 
     @contextmanager
     def _opened(self) -> Iterator[Waves]:
-        session, where = self._session, f"table={self._entry.table}"
-        if self._source.mode_of(self._entry.table) is not Mode.MIRROR:
-            what = "its lake table has the source's changes, not its rows"
-            raise ConfigError(what, where=where, remedy="leave it out")
-        plan, said = self._verification.plan(self._entry), self._source.resnapshot
-        with closing(self._verification.source(self._entry, plan.schema)) as source:
+        where, verification = f"table={self._entry.table}", self._verification
+        require_mirror(self._session)
+        plan, said = verification.plan(self._entry), self._source.resnapshot
+        with closing(verification.source(self._entry, plan.schema)) as source:
             require_key(source, where)
+            kind = PublishKind.RESNAPSHOT
             yield Waves(
-                verification=self._verification,
-                lakes=self._lakes,
-                entry=self._entry,
+                waits=verification.waits,
+                putting=verification.putting(self._entry, source.comparison, kind),
                 source=source,
                 reading=source.reading(),
                 sizes=WaveSizes(said.chunk_rows, said.parallel, MOST),
-                run_id=session.host.run_id,
-                clock=session.clock,
                 say=self._say,
-                way=session.lease,
                 generation=generation_of(plan),
             )

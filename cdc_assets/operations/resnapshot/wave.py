@@ -29,21 +29,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
-from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.databases.rows import SourceRows, TableReading
 from cdc_assets.databases.statements import Range
 from cdc_assets.effects import effect
 from cdc_assets.errors import ConflictError, TerminalError, TransientError
+from cdc_assets.merge.intake.planning import Planner
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.failures import translated
-from cdc_assets.merge.verifying.lake_rows import LakeRows
-from cdc_assets.merge.verifying.putting import Lakes, Putting
+from cdc_assets.merge.verifying.putting import Putting
 from cdc_assets.merge.verifying.repair import highest_of, require_generation, require_order
-from cdc_assets.merge.verifying.verification import Verification
-from cdc_assets.merge.verifying.way import PublishLease
+from cdc_assets.merge.verifying.waits import Waits
 from cdc_assets.operations.resnapshot.comparing import ComparedWave, compare, overtaken, untouched
 from cdc_assets.operations.resnapshot.reading import read, require_sound
 from cdc_assets.registry import TableEntry
@@ -73,7 +70,8 @@ class WaveResult:
         end: the key that the next wave begins with; None after the last one.
         compared: the states of its keys.
         put: the number of keys that were put in or removed.
-        attempt: the attempt of the publish; empty if there was nothing to publish.
+        attempt: the attempt of the wave's publish; of the newest publish that it was compared with
+            if there was nothing to publish.
         overtaken: keys that differed, and were changed before they were put.
     """
 
@@ -89,29 +87,22 @@ class Waves:
     """Reads the waves of one table.
 
     Attributes:
-        verification: waits for transactions, connector and lake.
-        lakes: the means by which rows are put.
-        entry: the table.
+        waits: waits for transactions, connector and lake.
+        putting: the table's rows in the lake, and their replacement; its way is asked for once
+            other writers came first a few times.
         source: the table's rows at the source.
         reading: reads them.
         sizes: the sizes of waves.
-        run_id: recorded with each publish.
-        clock: wall clock.
         say: receives messages about progress.
-        way: requested once other writers came first a few times.
         generation: the number of the table's rebuilds, see `Carried.generation`.
     """
 
-    verification: Verification
-    lakes: Lakes
-    entry: TableEntry
+    waits: Waits
+    putting: Putting
     source: SourceRows
     reading: TableReading
     sizes: WaveSizes
-    run_id: str
-    clock: Callable[[], datetime]
     say: Callable[[str], None]
-    way: PublishLease
     generation: int
 
     def wave(self, start: Key | None) -> WaveResult:
@@ -136,7 +127,7 @@ class Waves:
         Raises:
             CdcError: if the table cannot be read again.
         """
-        plan = self.lakes.planner.replay(self.entry, (), self.run_id).plan
+        plan = self._planner.replay(self._entry, (), self.putting.run_id).plan
         if plan.steps:
             what = "its columns are about to change"
             remedy = "let the next batch be merged, and run the same command again"
@@ -151,25 +142,25 @@ class Waves:
         position = highest_of(plan)
         if not position:
             what = "no change of the table was applied yet: it is unknown what a row is newer than"
-            raise TerminalError(what, where=self._where, remedy=f"rebuild {self.entry.table}")
+            raise TerminalError(what, where=self._where, remedy=f"rebuild {self._entry.table}")
         # 2. wait for transactions
-        self._require(self.verification.waits.until_visible(self.entry, self.source, position))
+        self._require(self.waits.until_visible(self._entry, self.source, position))
         # 3. read
         with (
             effect("source: read a wave"),
             self.reading.wave(start, self.sizes.rows, self.sizes.parts) as wave,
         ):
-            rows = read(self.lakes.spark(), wave, self._where)
+            rows = read(self.putting.lakes.spark(), wave, self._where)
         within = Range(start, wave.end)
         require_sound(rows, self.source.comparison, [within], self._where)
         until = self.source.place()
         # 4. wait for connector and lake
-        self._require(self.verification.waits.caught_up(self.entry, self.source, until))
+        self._require(self.waits.caught_up(self._entry, self.source, until))
         # 5. compare
         now = self.plan()
         if not self._is_comparable(plan, now):
             return None
-        lake = self._rows(now).among([within])
+        lake = self.putting.rows(now).among([within])
         with translated("compare rows", self._where):
             found = compare(
                 rows,
@@ -181,11 +172,11 @@ class Waves:
             )
         # 6. put
         if not found.to_put:
-            return WaveResult(wave.end, found, 0, "")
+            return WaveResult(wave.end, found, 0, _attempt_of(now))
         try:
             return self._put(plan, now, found, within, position)
         finally:
-            self.way.clear()
+            self.putting.way.clear()
 
     def _put(
         self,
@@ -197,17 +188,13 @@ class Waves:
     ) -> WaveResult | None:
         differing, count, head = found.differing, found.to_put, now.head
         passed = tuple[Key, ...]()
-        putting = Putting(
-            self.lakes, self.entry, self.source.comparison, self.run_id,
-            PublishKind.RESNAPSHOT, self.clock, self.way,
-        )  # fmt: skip
         tries = 0
         while True:
             tries += 1
             at = self.plan()
             if not self._is_comparable(plan, at):
                 return None
-            lake = self._rows(at).among([within])
+            lake = self.putting.rows(at).among([within])
             try:
                 with translated("put rows in their places", self._where):
                     if at.head != head:
@@ -215,28 +202,25 @@ class Waves:
                         passed += overtaken(differing, still, self.source.comparison)
                         differing, count, head = still, found.to_put - len(passed), at.head
                     if count:
-                        putting.put(at, lake, differing, count, position)
+                        self.putting.put(at, lake, differing, count, position)
             except ConflictError:
                 if tries == _PUTS:
                     raise
                 if tries >= _PATIENCE:
-                    self.way.ask()
+                    self.putting.way.ask()
                 continue
-            return WaveResult(within.end, found, count, at.attempt if count else "", passed)
+            attempt = at.attempt if count else _attempt_of(at)
+            return WaveResult(within.end, found, count, attempt, passed)
 
     def _is_comparable(self, plan: BatchPlan, now: BatchPlan) -> bool:
         """Returns whether positions still show each key that was changed between two looks."""
         if plan.published is None or now.published is None:
             return False
         same = plan.published.carried.max_truncate == now.published.carried.max_truncate
-        begin = self.lakes.planner.marks(self.entry).begin.as_dict()
+        begin = self._planner.marks(self._entry).begin.as_dict()
         return same and all(
             at <= plan.published.offsets.get(partition) for partition, at in begin.items()
         )
-
-    def _rows(self, plan: BatchPlan) -> LakeRows:
-        of = self.lakes
-        return LakeRows(of.spark(), of.catalog, of.lake, plan, self.source.comparison)
 
     def _require(self, why: str) -> None:
         if why:
@@ -244,5 +228,18 @@ class Waves:
             raise TransientError(why, where=self._where, remedy=remedy)
 
     @property
+    def _entry(self) -> TableEntry:
+        return self.putting.entry
+
+    @property
+    def _planner(self) -> Planner:
+        return self.putting.lakes.planner
+
+    @property
     def _where(self) -> str:
-        return f"table={self.entry.table} lake={self.entry.target}"
+        return f"table={self._entry.table} lake={self._entry.target}"
+
+
+def _attempt_of(plan: BatchPlan) -> str:
+    """Returns the attempt of the newest publish at the head of a plan."""
+    return plan.published.attempt if plan.published else ""

@@ -36,6 +36,9 @@ _NAMES: Final[Mapping[str, str]] = {
     PublishKind.RESNAPSHOT: "waves of a re-snapshot",
 }
 
+_NO_TOPIC: Final = "its topic does not exist any more"
+_ANOTHER_LOG: Final = "its offsets are those of another topic or cluster of this name"
+
 
 @dataclass(frozen=True, slots=True)
 class RewoundPublishes:
@@ -182,7 +185,7 @@ class RewindConditions:
             since: the table's publishes in ``main``'s ancestry but not in the target's.
         """
         if to is None:
-            return self._beginning_gone()
+            return self._beginning_gone(now)
         return (
             self._other_table(to, now)
             or self._log_gone(to.offsets)
@@ -191,22 +194,21 @@ class RewindConditions:
         )
 
     def _other_table(self, to: Published, now: Published) -> str:
-        identity = self.identity
         if to.carried.shadow is not None:
             return "its rows were not read to the end from the source yet"
-        if self.marks is None or identity is None:
-            return "its topic does not exist any more"
+        if self.marks is None or self.identity is None:
+            return _NO_TOPIC
         if to.topic != self.entry.topic:
             return f"it was merged from {to.topic}, which the table had before it was renamed"
-        if (to.topic_id, to.cluster_id) != (identity.topic_id, identity.cluster_id):
-            return "its offsets are those of another topic or cluster of this name"
+        if not self._is_of_log(to):
+            return _ANOTHER_LOG
         if to.carried.generation != now.carried.generation:
             return "the table was rebuilt since; its former rows have the tag before_rebuild_<n>"
         return ""
 
     def _log_gone(self, offsets: OffsetVector) -> str:
         if self.marks is None:
-            return "its topic does not exist any more"
+            return _NO_TOPIC
         begin, end = self.marks.begin, self.marks.end
         gone = [f"{p}:[{offsets.get(p)},{at})" for p, at in begin if at > offsets.get(p)]
         if gone:
@@ -214,11 +216,17 @@ class RewindConditions:
         beyond = [f"{p}:{at}" for p, at in offsets if at > end.get(p)]
         return f"the log ends before {' '.join(beyond)}" if beyond else ""
 
-    def _beginning_gone(self) -> str:
+    def _beginning_gone(self, now: Published) -> str:
+        """Says why the log no longer gives all rows of a table that had none at the target."""
         gone = [f"{p}:[0,{at})" for p, at in self.marks.begin if at] if self.marks else []
         if self.marks is None or gone:
             return f"it had no rows there, and the log no longer holds {' '.join(gone) or 'them'}"
-        return ""
+        return "" if self._is_of_log(now) else _ANOTHER_LOG
+
+    def _is_of_log(self, said: Published) -> bool:
+        identity = self.identity
+        mine = (identity.topic_id, identity.cluster_id) if identity else None
+        return (said.topic_id, said.cluster_id) == mine
 
     def _side_gone(self, to: Published) -> str:
         from cdc_assets.lake.side import side_of
@@ -270,14 +278,13 @@ class TableHistory:
 
     def lines(self, limit: int) -> tuple[PublishLine, ...]:
         """Returns the newest publishes, and at most as many that rewinds have replaced."""
-        line = [each for each in self.past.line if self._is_of_table(each)][:limit]
-        found = [self._line(each, "") for each in line]
+        found = [(each, "") for each in self.past.line if self._is_of_table(each)][:limit]
         seen = set[int]()
         for tag, kept in self.past.rewound.items():
             mine = [e for e in kept if self._is_of_table(e) and e.snapshot not in seen]
             seen.update(each.snapshot for each in mine)
-            found += [self._line(each, tag) for each in mine]
-        return tuple(found[: 2 * limit])
+            found += [(each, tag) for each in mine]
+        return tuple(self._line(*each) for each in found[: 2 * limit])
 
     def obstacle(self, snapshot: int, publish: KeptPublish, *, all_shards: bool = False) -> str:
         """Says why the table cannot be rewound to a snapshot; empty if it can.
