@@ -20,7 +20,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,6 +30,7 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.config import ReplicationConfig
 from cdc_assets.config.platform import RunsConfig
 from cdc_assets.errors import CdcError
+from cdc_assets.operate.discovery import Discovery, add_seen
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
 
@@ -68,6 +69,11 @@ class WorkerSlot:
 
     A slot outlives a turn: the next table finds its session warm and its connections open.
 
+    Attributes:
+        services: of the configuration.
+        cuts: of the arguments.
+        discoveries: of other tables in topics, found by batches and not reported yet.
+
     Args:
         config: the configuration.
         new_session: opens a session.
@@ -87,6 +93,7 @@ class WorkerSlot:
         self._new_session = new_session
         self._session: SparkSession | None = None
         self.services = Services(config)
+        self.discoveries: list[Discovery] = []
 
     def session(self) -> SparkSession:
         """Returns the session; opens a session if there is none."""
@@ -100,8 +107,11 @@ class WorkerSlot:
         from cdc_assets.formats.histories import Histories
         from cdc_assets.merge.attempt import Connections
 
-        log = self.services.log
-        return Connections(log, self.services.lake, Histories(log), self._witnesses, self.cuts)
+        log, lake = self.services.log, self.services.lake
+        return Connections(log, lake, Histories(log), self._witnesses, self.cuts, self._register)
+
+    def _register(self, entry: TableEntry, names: Sequence[str], changes: int) -> None:
+        self.discoveries.append(add_seen(self.services, entry, names, changes))
 
     @cached_property
     def replicator(self) -> Replicator:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from cdc_assets.errors import RejectedRecordError
+from cdc_assets.errors import RejectedRecordError, UnreachableError
+from cdc_assets.lake import Lake
+from cdc_assets.merge import BatchResult, Replicator, Waiting
+from cdc_assets.merge.attempt import Connections
 from cdc_assets.operate.discovery import add_seen
 from cdc_assets.operate.services import Services
-from cdc_assets.registry import Taken
+from cdc_assets.registry import TableEntry, Taken
 from cdc_assets_tests.merge.events import event, tombstone
 from cdc_assets_tests.merge.inline import in_schema
 from cdc_assets_tests.merge.one_table import Make
@@ -96,6 +100,41 @@ def test_two_tables_in_a_topic_of_one_part_each_get_their_own(pipeline: Make, in
         made.merge(table)
     assert set(made.by_key("crm.contacts")) == {1, 2, 9}
     assert made.by_key(BILLS) == {}
+
+
+def test_a_table_is_registered_before_the_only_batch_that_names_it_is_published(
+    pipeline: Make,
+) -> None:
+    """Where it cannot be, the batch is not published: no later one would name the table."""
+    rows = [put("crm.contacts", {"id": n, "name": "Ada"}, 100 + n) for n in range(60)]
+    bill = put(BILLS, {"id": 1, "total": 12}, 130)
+    before, after = rows[:30], rows[30:]
+    made = delivered(pipeline, "app", *before, bill, *after)
+    entry, lake = made.entry("crm.contacts"), Lake(made.config)
+    named: list[tuple[str, ...]] = []
+
+    def register(of: TableEntry, names: Sequence[str], changes: int) -> None:
+        state = lake.state(of.target)
+        if state is not None and state.published is not None:
+            assert state.published.offsets.get(0) <= len(before)
+        named.append(tuple(names))
+        assert changes == 1
+        if len(named) == 1:
+            what = "the registry does not answer"
+            raise UnreachableError(what)
+
+    connections = replace(Connections.of(made.config), register=register)
+    replicator = Replicator(made.config, made.spark, connections=connections)
+
+    def drain() -> list[BatchResult | Waiting]:
+        return list(replicator.drain(entry, window=None, run_id="test", budget_seconds=300))
+
+    with pytest.raises(UnreachableError, match="the registry"):
+        drain()
+    assert BILLS in {name for done in drain() if isinstance(done, BatchResult)
+                     for name in done.other_tables}  # fmt: skip
+    assert set(named) == {(BILLS,)}
+    assert len(made.by_key("crm.contacts")) == 60
 
 
 def test_a_delete_and_its_record_without_a_value_may_be_in_two_batches(pipeline: Make) -> None:

@@ -28,6 +28,7 @@ class AttemptWork:
         decoder: of its records.
         refusals: takes those that cannot be merged.
         watch: deadlines of the turn.
+        others: by table, how many changes of other tables the records were read without.
     """
 
     pending: Pending
@@ -35,6 +36,7 @@ class AttemptWork:
     decoder: BatchDecoder
     refusals: Refusals
     watch: Watch
+    others: Mapping[str, int]
 
 
 class Executions:
@@ -71,6 +73,8 @@ class Executions:
             clock=means.clock,
             require_whole=work.pending.require_whole,
             require_same_topic=means.planner.require_same_topic,
+            register=means.connections.register,
+            others=work.others,
             deadlines=work.watch,
             seconds_to_publish=self._seconds_to_publish.get(plan.entry.target, 0.0),
         )

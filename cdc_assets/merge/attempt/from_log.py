@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
@@ -134,15 +134,14 @@ class FromLog:
         # Records as they are in Kafka, unlike those of a share.
         refusals = refusals_of(self._means, plan, partial(records.read, plan, plan.ranges))
         execution = self._executions.of(
-            AttemptWork(pending, plan, decoder, refusals, watch), shared
+            AttemptWork(pending, plan, decoder, refusals, watch, share.others if share else {}),
+            shared,
         )
         done = execution.run()
         if not isinstance(done, ExecutionResult):
             return done
         if shared and plan.needs_keys_apart and looks_at_unread(plan, shared):
             shared.found_keys_apart(plan)
-        if share is not None:
-            done = replace(done, figures=done.figures.with_others(share.others))
         records.merged(plan.entry.topic)
         spent = {**steps.seconds, **execution.steps.seconds}
         if done.published is not None:

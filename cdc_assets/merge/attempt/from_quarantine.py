@@ -114,7 +114,7 @@ class FromQuarantine:
         partial_images = bool(decoder.omittable) or plan.soft
         stays = partial_images and not work.accept_overtaken and plan.mode is not Mode.HISTORY
         refusals = Reported(requeue, _OVERTAKEN if stays else None)
-        done = self.executions.of(AttemptWork(pending, plan, decoder, refusals, watch)).run()
+        done = self.executions.of(AttemptWork(pending, plan, decoder, refusals, watch, {})).run()
         if not isinstance(done, ExecutionResult):
             return done
         return replace(

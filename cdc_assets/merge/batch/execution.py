@@ -34,6 +34,7 @@ from cdc_assets.merge.fold.changeset import Knowledge
 from cdc_assets.merge.fold.context import BatchContext, Pass, PlannedBatch
 from cdc_assets.merge.fold.summary import Summary, read_through, require_figures
 from cdc_assets.merge.guards import Guards, Refold, Setting
+from cdc_assets.merge.intake.connections import Register
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver
 from cdc_assets.merge.intake.read import is_one_task
@@ -82,6 +83,8 @@ class BatchExecution:
             were checked for another table of the topic.
         require_whole: of `Pending`.
         require_same_topic: of `Planner`.
+        register: of `Connections`.
+        others: of `AttemptWork`.
         deadlines: of the steps.
         seconds_to_publish: duration of the table's previous last append and publish: the snapshot
             records when changes become visible, and is written before.
@@ -99,6 +102,8 @@ class BatchExecution:
     clock: Callable[[], datetime]
     require_whole: Callable[[Mapping[int, int]], None]
     require_same_topic: Callable[[BatchPlan], None]
+    register: Register | None
+    others: Mapping[str, int]
     deadlines: Watch
     seconds_to_publish: float = 0.0
     steps: Steps = field(init=False)
@@ -159,10 +164,16 @@ class BatchExecution:
             with self.steps.step("make or change the table"):
                 execute_steps(self.spark, self.catalog, plan.entry, plan.steps)
 
+    def _register(self, this: Pass) -> None:
+        found = this.figures.with_others(self.others)
+        if self.register is not None and found.other_tables:
+            self.register(this.plan.entry, found.other_tables, found.others)
+
     def _merged(self, this: Pass) -> ExecutionResult:
         """Applies the batch by its last pass, and publishes it."""
         plan, refusing = this.plan, Refusing(self.refusals, self.steps)
         last = refusing.rejected(this)
+        self._register(last)
         parts = self._mode.parts(last, self.steps)
         publisher = Publisher(self.spark, self.catalog, self.lake, plan)
         branch = Branch(publisher, partial(self.require_same_topic, plan))
@@ -179,7 +190,7 @@ class BatchExecution:
                 branch.publish()
         return ExecutionResult(
             outcome.published,
-            outcome.figures,
+            outcome.figures.with_others(self.others),
             outcome.apply,
             parts,
             outcome.stale,

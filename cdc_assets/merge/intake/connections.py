@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +14,10 @@ from cdc_assets.log.deliveries import Deliveries
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.merge.intake.witnesses import Witnesses
 from cdc_assets.registry import TableEntry
+
+Register = Callable[[TableEntry, Sequence[str], int], None]
+"""Registers other tables that the records of a table's batch name (``schema.table``); the number is
+that of their changes. It may raise a `CdcError`."""
 
 
 class Boundaries(Protocol):
@@ -38,6 +43,8 @@ class Connections:
         histories: read from topics of statements.
         witnesses: for what batches may prove; None to prove nothing.
         boundaries: at which tables wait for each other; None for none.
+        register: called before a batch is published, as no later batch names its tables again;
+            None to leave them to the caller.
     """
 
     log: KafkaLog
@@ -45,6 +52,7 @@ class Connections:
     histories: Histories
     witnesses: Witnesses | None = None
     boundaries: Boundaries | None = None
+    register: Register | None = None
 
     @classmethod
     def of(

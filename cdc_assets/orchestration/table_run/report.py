@@ -17,7 +17,6 @@ from cdc_assets.config import ReplicationConfig
 from cdc_assets.errors import CdcError, StalledError, TransientError, message_of
 from cdc_assets.operate.connectors import connector_words
 from cdc_assets.operate.ddl import among_rows
-from cdc_assets.operate.discovery import add_seen
 from cdc_assets.operate.failures import FailureKind, Hold, kind_of
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.slo import pace_after
@@ -47,7 +46,7 @@ Event = dg.AssetMaterialization | dg.MaterializeResult | dg.AssetObservation | d
 
 
 def report_batch(step: TableStep, batch: BatchResult, of: TableEntry | None = None) -> None:
-    """Logs a batch, shows its statements, registers the tables found in it, and passes it on.
+    """Logs a batch, the tables found in it, and its statements, and passes it on.
 
     Args:
         step: the step that has merged the batch.
@@ -63,22 +62,22 @@ def report_batch(step: TableStep, batch: BatchResult, of: TableEntry | None = No
         f"{' '.join(map(str, batch.ranges))} into {batch.target} "
         f"snapshot={batch.snapshot_id} in {batch.duration_seconds:.1f} s"
     )
-    _report_others(step, entry, batch)
+    _report_others(step)
     for each in among_rows(step.services, entry, batch.statements):
         step.context.log_event(observation(step.config, each))
     if step.on_batch:
         step.on_batch(batch)
 
 
-def _report_others(step: TableStep, entry: TableEntry, batch: BatchResult) -> None:
-    """Adds tables that share the topic, and that discovery has not seen at the topic's ends."""
-    if not batch.other_tables:
-        return
-    found = add_seen(step.services, entry, batch.other_tables, batch.of_others)
-    for other in found.added:
-        step.context.log.info(f"{other.table} was found in topic {other.topic}")
-    for refused in found.refused:
-        step.context.log.error(f"a table in topic {batch.topic} cannot be added: {refused}")
+def _report_others(step: TableStep) -> None:
+    """Logs tables that share the topic, and that discovery has not seen at the topic's ends."""
+    discoveries = step.slot.discoveries
+    while discoveries:
+        found = discoveries.pop()
+        for other in found.added:
+            step.context.log.info(f"{other.table} was found in topic {other.topic}")
+        for refused in found.refused:
+            step.context.log.error(f"a table in a shared topic cannot be added: {refused}")
 
 
 def lag_of(step: TableStep, topic: str, committed: OffsetVector) -> Lag | None:
