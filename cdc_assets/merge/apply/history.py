@@ -187,7 +187,7 @@ class HistoryTable:
         applied = plan.applied_before(folded.lowest)
         cut = without_offset if self._telling.by_position else str
         return rekeyed or any(
-            cut(position) <= cut(applied[p]) or position <= plan.floor
+            cut(position) <= cut(applied[p]) or position <= plan.begins_after
             for p, position in folded.lowest.items()
         )
 
@@ -195,7 +195,7 @@ class HistoryTable:
     def _has_barrier(self) -> bool:
         """Whether rows older than the plan's barrier are yet to be ended."""
         plan = self._plan
-        return bool(plan.barrier) and not plan.replay and plan.barrier > plan.floor
+        return bool(plan.barrier) and not plan.replay and plan.barrier > plan.begins_after
 
     # ── 2. truncates ─────────────────────────────────────────────────────────────────────
 

@@ -114,7 +114,7 @@ class KeyedTable:
     @contextmanager
     def _part(self, folded: Folded, changes: Changes, part: Part) -> Iterator[Folded]:
         lowest = min(folded.lowest.values(), default="")
-        if not part.before and (not lowest or lowest > part.floor):
+        if not part.before and (not lowest or lowest > part.after):
             yield folded
             return
         plan = self._plan
@@ -122,7 +122,7 @@ class KeyedTable:
             frame = newest_by_key(changes(), plan.schema.key, plan.numbers, self._omittable)
             frame = matching_alone(frame, plan, self._omittable)
         else:
-            frame = folded.frame.where(F.col("position") > F.lit(bytes.fromhex(part.floor)))
+            frame = folded.frame.where(F.col("position") > F.lit(bytes.fromhex(part.after)))
         with self._steps.step("fold a part"):
             cached = frame.persist()
         with released_after(cached.unpersist):
@@ -238,8 +238,8 @@ def _counted(final: DataFrame) -> WholeChanges:
 def within(changes: DataFrame, part: Part, numbers: tuple[str, ...]) -> DataFrame:
     """Returns the changes of a part."""
     position = position_bytes(numbers)
-    if part.floor:
-        changes = changes.where(position > F.lit(bytes.fromhex(part.floor)))
+    if part.after:
+        changes = changes.where(position > F.lit(bytes.fromhex(part.after)))
     if part.before:
         changes = changes.where(position < F.lit(bytes.fromhex(part.before)))
     return changes

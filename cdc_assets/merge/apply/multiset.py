@@ -119,12 +119,12 @@ class CountedTable:
         self._steps = steps
         self._ledger = ledger
 
-    def counted(self, frame: DataFrame, floor: str, *, may_repeat: bool) -> DataFrame:
-        """Returns the events above ``floor`` (hexadecimal), each once.
+    def counted(self, frame: DataFrame, after: str, *, may_repeat: bool) -> DataFrame:
+        """Returns the events above ``after`` (hexadecimal), each once.
 
         Args:
             frame: of `events`.
-            floor: position of the newest truncate.
+            after: position of the newest truncate.
             may_repeat: whether the table may have counted an event already.
 
         Raises:
@@ -133,7 +133,7 @@ class CountedTable:
         """
         is_unique = order_of(self._plan.layout.scheme).is_unique
         with self._steps.step("count events"):
-            above = frame.where(F.col("position") > F.lit(bytes.fromhex(floor)))
+            above = frame.where(F.col("position") > F.lit(bytes.fromhex(after)))
             streamed = above.where("ts IS NOT NULL")
             nth = F.row_number().over(Window.partitionBy(*EVENT).orderBy("partition", "offset"))
             ranked = streamed.withColumn("nth", nth)

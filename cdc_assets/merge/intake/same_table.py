@@ -96,7 +96,7 @@ def with_source_table(
         elif not place or (policy is OnBreak.STOP and has_rows):
             raise _another(plan, found, may_truncate=bool(place))
         barrier = max(barrier, place)
-    if plan.shadow is not None and barrier > plan.floor:  # read rows may be of either
+    if plan.shadow is not None and barrier > plan.begins_after:  # read rows may be of either
         raise _another(plan, found or Break("", _BY_NUMBER), may_truncate=False)
     identity = said.identity if identity is None else identity
     now = replace(said, identity=identity, history=answers.history, barrier=barrier)

@@ -56,7 +56,7 @@ class Keyless(TableMode):
         part, plan, means, folded = it.parts[-1], it.plan, it.means, it.last.folded
         ledger = Ledger(means.side, order_of(plan.layout.scheme))
         table = CountedTable(means.catalog, plan, means.steps, ledger)
-        counted = table.counted(folded.frame, part.floor, may_repeat=_may_repeat(it, outcome))
+        counted = table.counted(folded.frame, part.after, may_repeat=_may_repeat(it, outcome))
         with means.steps.step("count events"):
             stale = folded.keys - counted.count()
         if part.truncate is not None and plan.published is not None:

@@ -43,7 +43,7 @@ class TableMode(ABC):
         """
         plan = this.plan
         keeps = plan.soft or self.keeps_deleted
-        return split(self.barriers(this, steps), plan.floor, keep_deleted=keeps)
+        return split(self.barriers(this, steps), plan.begins_after, keep_deleted=keeps)
 
     def barriers(self, this: Pass, steps: Steps) -> tuple[Truncate, ...]:
         """Returns where rows end that are older, in any order."""

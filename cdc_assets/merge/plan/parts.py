@@ -28,12 +28,12 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The changes with positions in ``(floor, before)``, hexadecimal; empty for no bound.
+    """The changes with positions in ``(after, before)``, hexadecimal; empty for no bound.
 
-    ``truncate`` comes first; then ``floor`` is its position.
+    ``truncate`` comes first; then ``after`` is its position.
     """
 
-    floor: str = ""
+    after: str = ""
     before: str = ""
     truncate: Truncate | None = None
 
@@ -43,24 +43,24 @@ class Part:
         return f"part: {cut}, then changes up to {self.before or 'the end'}"
 
 
-def split(truncates: Sequence[Truncate], floor: str, *, keep_deleted: bool) -> tuple[Part, ...]:
+def split(truncates: Sequence[Truncate], after: str, *, keep_deleted: bool) -> tuple[Part, ...]:
     """Returns the parts of a batch in their order; at least one.
 
     Args:
-        truncates: of the batch, in any order; repeats and those not above ``floor`` are left out.
-        floor: position of the newest truncate that was merged before.
+        truncates: of the batch, in any order; repeats and those not above ``after`` are left out.
+        after: position of the newest truncate that was merged before.
         keep_deleted: whether deleted rows stay, marked. If not, nothing before the last truncate
             can leave a trace, and only what follows it is a part.
     """
-    by_position = {each.position: each for each in truncates if each.position > floor}
+    by_position = {each.position: each for each in truncates if each.position > after}
     ordered = [by_position[position] for position in sorted(by_position)]
     if not ordered:
-        return (Part(floor),)
+        return (Part(after),)
     behind = [
-        Part(each.position, after.position if after else "", each)
-        for each, after in pairwise([*ordered, None])
+        Part(each.position, then.position if then else "", each)
+        for each, then in pairwise([*ordered, None])
         if each is not None
     ]
     if not keep_deleted:
         return (behind[-1],)
-    return (Part(floor, ordered[0].position), *behind)
+    return (Part(after, ordered[0].position), *behind)

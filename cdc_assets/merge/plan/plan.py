@@ -211,7 +211,7 @@ class BatchPlan:
         return self.published.carried.read_at if self.published else ""
 
     @property
-    def floor(self) -> str:
+    def begins_after(self) -> str:
         """Position at or below which no change is applied, hexadecimal; empty without one."""
         return max(self.truncated, self.read_at)
 

@@ -198,7 +198,7 @@ def _highest_merged(plan: BatchPlan) -> Commit | None:
     carried = plan.published.carried if plan.published else None
     if carried is None or not carried.applied:
         return None
-    highest = max(*carried.applied.values(), carried.max_tombstone, plan.floor)
+    highest = max(*carried.applied.values(), carried.max_tombstone, plan.begins_after)
     return commit_of(plan.layout.scheme, highest)
 
 
