@@ -1,6 +1,7 @@
 package cdc_assets.decode;
 
 import cdc_assets.decode.values.Digits;
+import cdc_assets.decode.values.Octets;
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.core.JsonParser;
@@ -9,7 +10,6 @@ import java.io.IOException;
 import java.io.StringWriter;
 import java.math.BigDecimal;
 import java.time.ZoneOffset;
-import java.util.Base64;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DecimalType;
@@ -148,18 +148,8 @@ final class Scalars {
 
         @Override
         Object some(JsonToken token, JsonParser parser, Faults faults) throws IOException {
-            if (token != JsonToken.VALUE_STRING) {
-                return null;
-            }
-            String text = parser.getText();
-            if (text.length() % 4 != 0) {
-                return null;
-            }
-            try {
-                return Base64.getDecoder().decode(text);
-            } catch (IllegalArgumentException error) {
-                return null;
-            }
+            boolean isText = token == JsonToken.VALUE_STRING;
+            return isText ? Octets.base64(UTF8String.fromString(parser.getText())) : null;
         }
     }
 
