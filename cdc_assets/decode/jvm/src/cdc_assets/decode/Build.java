@@ -4,7 +4,6 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -42,11 +41,6 @@ public final class Build extends Named<UTF8String> {
     @Override
     public DataType resultType() {
         return DataTypes.StringType;
-    }
-
-    @Override
-    public UTF8String produceResult(InternalRow input) {
-        return invoke();
     }
 
     /** What the driver calls. */

@@ -1,5 +1,6 @@
 package cdc_assets.decode;
 
+import cdc_assets.decode.values.Times;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.types.DataType;
@@ -14,11 +15,6 @@ public final class Change extends Named<InternalRow> {
     private static final long serialVersionUID = 1;
 
     private static final int AFTER = 2, BEFORE = 3, KEY = 4;
-
-    /** The years 0001 to 9999, which every reader of Iceberg supports. */
-    private static final long FIRST_MICRO = -719_162 * 86_400_000_000L;
-
-    private static final long LAST_MICRO = 2_932_897 * 86_400_000_000L - 1;
 
     private final String wanted;
     private final StructType parts;
@@ -68,7 +64,7 @@ public final class Change extends Named<InternalRow> {
         if (given.getBoolean(1) || !given.getBoolean(11)) {
             return false;
         }
-        return given.isNullAt(12) || given.getLong(12) < FIRST_MICRO || given.getLong(12) > LAST_MICRO;
+        return given.isNullAt(12) || Times.ofMicros(given.getLong(12)) == null;
     }
 
     private InternalRow row(InternalRow given, int at) {

@@ -13,8 +13,8 @@ import org.apache.spark.sql.types.StructType;
 /**
  * A function for Spark: reads a record's key, an object in JSON with or without a schema around it.
  *
- * <p>It returns the struct that is asked for, and NULL for a key that is not such an object; nothing
- * is raised. Only ``schema`` as the first field and a ``payload`` are a schema around a key: each may
+ * <p>It returns the struct that is asked for, and NULL for a key that is not such an object, or has a
+ * {@link Fault} in its texts; nothing is raised. Only ``schema`` as the first field and a ``payload`` are a schema around a key: each may
  * also be one of its columns.
  *
  * <p>The only field of a struct may also be the key itself, according to its metadata
@@ -47,8 +47,7 @@ public final class KeyReader extends Named<InternalRow> {
     /** What Spark's generated code calls. */
     public InternalRow invoke(InternalRow parts) {
         byte[] bytes = parts.isNullAt(0) ? null : parts.getBinary(0);
-        Fault fault = bytes == null ? Fault.NOT_UTF8 : Texts.fault(bytes);
-        if (fault == Fault.NOT_UTF8) {
+        if (bytes == null || Texts.fault(bytes) != null) {
             return null;
         }
         if (reader == null) {

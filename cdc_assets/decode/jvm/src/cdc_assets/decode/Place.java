@@ -1,7 +1,6 @@
 package cdc_assets.decode;
 
 import java.nio.ByteBuffer;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -25,11 +24,6 @@ public final class Place extends Named<byte[]> {
     @Override
     public DataType resultType() {
         return DataTypes.BinaryType;
-    }
-
-    @Override
-    public byte[] produceResult(InternalRow input) {
-        return invoke(input.getArray(0));
     }
 
     /** What Spark's generated code calls. */

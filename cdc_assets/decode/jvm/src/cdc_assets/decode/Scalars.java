@@ -1,16 +1,18 @@
 package cdc_assets.decode;
 
 import cdc_assets.decode.values.Digits;
+import cdc_assets.decode.values.Octets;
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import java.io.IOException;
 import java.io.StringWriter;
+import java.math.BigDecimal;
 import java.time.ZoneOffset;
-import java.util.Base64;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.types.variant.Variant;
 import org.apache.spark.types.variant.VariantBuilder;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -20,8 +22,11 @@ import org.apache.spark.unsafe.types.VariantVal;
 final class Scalars {
     private static final int MOST_DIGITS = 20;
 
-    /** No number that is as short has more digits than a double may need. */
-    private static final int FEW_DIGITS = 17;
+    /** No number that is as short has more digits than a double, or one in single precision, may need. */
+    private static final int FEW_OF_A_DOUBLE = 17, FEW_OF_A_FLOAT = 9;
+
+    /** No longer number without an exponent is a decimal of Spark's: 38 digits, {@code -0.} before them. */
+    private static final int LONGEST_DECIMAL = DecimalType.MAX_PRECISION() + 3;
 
     private static final JsonFactory WRITER = new JsonFactory();
 
@@ -77,7 +82,11 @@ final class Scalars {
                 return found == null ? null : (Object) found.floatValue();
             }
             float found = parser.getFloatValue();
-            return isRounded(parser, found) || Float.isInfinite(found) && !parser.isNaN() ? null : (Object) found;
+            if (Float.isInfinite(found) || Float.isNaN(found)) {
+                return parser.isNaN() ? (Object) found : null;
+            }
+            boolean mayBeRounded = found == 0 || parser.getTextLength() > FEW_OF_A_FLOAT;
+            return mayBeRounded && Digits.areRounded(parser.getText(), found) ? null : (Object) found;
         }
     }
 
@@ -93,7 +102,11 @@ final class Scalars {
                 return word(token, parser);
             }
             double found = parser.getDoubleValue();
-            return isRounded(parser, found) || Double.isInfinite(found) && !parser.isNaN() ? null : (Object) found;
+            if (Double.isInfinite(found) || Double.isNaN(found)) {
+                return parser.isNaN() ? (Object) found : null;
+            }
+            boolean mayBeRounded = found == 0 || parser.getTextLength() > FEW_OF_A_DOUBLE;
+            return mayBeRounded && Digits.areRounded(parser.getText(), found) ? null : (Object) found;
         }
     }
 
@@ -119,11 +132,10 @@ final class Scalars {
             if (token.isScalarValue()) {
                 return UTF8String.fromString(parser.getText());
             }
-            String text = written(parser);
             if (!isSorted) {
-                return UTF8String.fromString(text);
+                return UTF8String.fromString(written(parser, new Faults()));
             }
-            Variant found = variant(text, faults);
+            Variant found = variant(parser, faults);
             return found == null ? null : UTF8String.fromString(found.toJson(ZoneOffset.UTC));
         }
     }
@@ -136,18 +148,8 @@ final class Scalars {
 
         @Override
         Object some(JsonToken token, JsonParser parser, Faults faults) throws IOException {
-            if (token != JsonToken.VALUE_STRING) {
-                return null;
-            }
-            String text = parser.getText();
-            if (text.length() % 4 != 0) {
-                return null;
-            }
-            try {
-                return Base64.getDecoder().decode(text);
-            } catch (IllegalArgumentException error) {
-                return null;
-            }
+            boolean isText = token == JsonToken.VALUE_STRING;
+            return isText ? Octets.base64(UTF8String.fromString(parser.getText())) : null;
         }
     }
 
@@ -166,7 +168,7 @@ final class Scalars {
 
         @Override
         Object some(JsonToken token, JsonParser parser, Faults faults) throws IOException {
-            Variant found = variant(written(parser), faults);
+            Variant found = variant(parser, faults);
             return found == null ? null : value(found);
         }
 
@@ -175,32 +177,41 @@ final class Scalars {
         }
     }
 
-    /** Returns null if Spark's variants cannot hold it: a name twice in an object, or too much. */
-    private static Variant variant(String json, Faults faults) {
+    /**
+     * Returns null if Spark's variants cannot hold it: a name twice in an object, a number that they
+     * would round, or too much.
+     */
+    private static Variant variant(JsonParser parser, Faults faults) throws IOException {
+        String json = written(parser, faults);
         try {
-            return VariantBuilder.parseJson(json, false);
+            return faults.isUnkept ? null : VariantBuilder.parseJson(json, false);
         } catch (IOException | RuntimeException error) {
             faults.isUnkept = true;
             return null;
         }
     }
 
-    /** Writes the value that the parser is at as JSON, numbers as they are written. */
-    private static String written(JsonParser parser) throws IOException {
+    /**
+     * Writes the value that the parser is at as JSON, numbers as they are written.
+     *
+     * @param faults then know whether one is a number that a variant would round
+     */
+    private static String written(JsonParser parser, Faults faults) throws IOException {
         StringWriter text = new StringWriter();
         try (JsonGenerator to = WRITER.createGenerator(text)) {
-            copy(parser, to);
+            copy(parser, to, faults);
         }
         return text.toString();
     }
 
-    private static void copy(JsonParser parser, JsonGenerator to) throws IOException {
+    private static void copy(JsonParser parser, JsonGenerator to, Faults faults) throws IOException {
         int open = 0;
         for (JsonToken token = parser.currentToken(); ; token = parser.nextToken()) {
             if (token == null) {
                 throw new IOException("no end");
             } else if (token.isNumeric()) {
                 to.writeNumber(parser.getText());
+                faults.isUnkept |= parser.isNaN() || isRounded(parser.getText());
             } else {
                 to.copyCurrentEvent(parser);
             }
@@ -211,8 +222,17 @@ final class Scalars {
         }
     }
 
-    private static boolean isRounded(JsonParser parser, double found) throws IOException {
-        return parser.getTextLength() > FEW_DIGITS && Digits.areRounded(parser.getText(), found);
+    /** Returns whether a variant has neither a decimal nor a double for this number. */
+    private static boolean isRounded(String number) {
+        boolean hasPower = number.indexOf('e') >= 0 || number.indexOf('E') >= 0;
+        if (!hasPower && number.length() <= LONGEST_DECIMAL) {
+            BigDecimal decimal = new BigDecimal(number);
+            if (Math.max(decimal.precision(), decimal.scale()) <= DecimalType.MAX_PRECISION()) {
+                return false;
+            }
+        }
+        double found = Double.parseDouble(number);
+        return Double.isInfinite(found) || Digits.areRounded(number, found);
     }
 
     private static Long whole(JsonToken token, JsonParser parser) throws IOException {

@@ -14,17 +14,22 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.cfg.JsonNodeFeature;
 import com.fasterxml.jackson.databind.json.JsonMapper;
 import java.io.IOException;
+import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
+import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Random;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.types.variant.Variant;
 import org.apache.spark.unsafe.types.UTF8String;
+import org.apache.spark.unsafe.types.VariantVal;
 import org.junit.jupiter.api.Test;
 
 /** One pass of our reader, against the tree that Jackson makes of the same bytes. */
@@ -106,18 +111,80 @@ class JsonReaderTest {
 
     @Test
     void doublesAreReadAsConnectorsWriteThem() {
-        JsonReader ofNumbers = new JsonReader(new StructType().add("x", DataTypes.DoubleType), false);
         Random random = new Random(3);
         for (int n = 0; n < 100_000; n++) {
             double number = (random.nextDouble() + 1) * Math.pow(2, random.nextInt(-80, 80));
-            byte[] bytes = ("{\"x\": " + number + "}").getBytes(StandardCharsets.UTF_8);
-            InternalRow found = ofNumbers.invoke(new GenericInternalRow(new Object[] {bytes}));
-            assertEquals(number, found.getStruct(0, 1).getDouble(0), () -> "" + number);
+            assertEquals(number, valueOf(DataTypes.DoubleType, "" + number), () -> "" + number);
         }
-        for (String number : new String[] {"0.1000000000000000055511151231257827", "1e400", "2.29052324282634035"}) {
-            byte[] bytes = ("{\"x\": " + number + "}").getBytes(StandardCharsets.UTF_8);
-            assertNotNull(ofNumbers.invoke(new GenericInternalRow(new Object[] {bytes})).getUTF8String(1), number);
+        for (String nothing : new String[] {"0", "0.00", "0e-400"}) {
+            assertEquals(0.0, valueOf(DataTypes.DoubleType, nothing), nothing);
         }
+        String[] others = {"0.1000000000000000055511151231257827", "1e400", "-1e-400", "2.29052324282634035"};
+        for (String other : others) {
+            assertEquals(Fault.OTHER_SHAPE.text, faultOf(DataTypes.DoubleType, other), other);
+        }
+    }
+
+    @Test
+    void numbersInSinglePrecisionAreReadAsTheyAreOrAsDoubles() {
+        Random random = new Random(4);
+        for (int n = 0; n < 100_000; n++) {
+            float number = Float.intBitsToFloat(random.nextInt());
+            if (Float.isFinite(number)) {
+                assertEquals(number, valueOf(DataTypes.FloatType, "" + number), () -> "" + number);
+                assertEquals(number, valueOf(DataTypes.FloatType, "" + (double) number), () -> "" + (double) number);
+            }
+        }
+        assertEquals(Float.NEGATIVE_INFINITY, valueOf(DataTypes.FloatType, "-Infinity"));
+        for (String other : new String[] {"3.1415926535", "1234567891", "0.12345678901234567", "1e-50", "1e39", "1e400"}) {
+            assertEquals(Fault.OTHER_SHAPE.text, faultOf(DataTypes.FloatType, other), other);
+        }
+    }
+
+    @Test
+    void numbersInJsonAreKeptOrTold() {
+        String long38 = "12345678901234567890123456789012345678";
+        String[] kept = {
+            "-9223372036854775808", "18446744073709551615", long38, "-0." + long38, "-123." + long38.substring(3),
+            "1.7976931348623157E308", "4.9E-324", "0e-400", "1e2", "0." + "0".repeat(60) + "1",
+        };
+        for (String number : kept) {
+            String found = jsonOf("{\"a\": [" + number + "]}");
+            assertEquals(0, new BigDecimal(number).compareTo(new BigDecimal(found.substring(6, found.length() - 2))), number);
+        }
+        for (String number : new String[] {long38 + "9", "-0." + long38 + "9", long38 + "e1", "1e400", "1e-400", "NaN"}) {
+            for (String text : new String[] {number, "{\"a\": [" + number + "]}"}) {
+                assertEquals(Fault.NOT_KEPT.text, faultOf(DataTypes.VariantType, text), text);
+            }
+        }
+    }
+
+    @Test
+    void aKeyWithHalfACharacterIsNone() {
+        KeyReader ofKeys = new KeyReader(new StructType().add("id", DataTypes.StringType));
+        byte[] whole = "{\"id\": \"\\ud83d\\ude00\"}".getBytes(StandardCharsets.UTF_8);
+        byte[] half = "{\"id\": \"\\ud83d\"}".getBytes(StandardCharsets.UTF_8);
+        assertEquals("\ud83d\ude00", ofKeys.invoke(new GenericInternalRow(new Object[] {whole})).getString(0));
+        assertNull(ofKeys.invoke(new GenericInternalRow(new Object[] {half})));
+    }
+
+    private static InternalRow readAs(DataType type, String value) {
+        byte[] bytes = ("{\"x\": " + value + "}").getBytes(StandardCharsets.UTF_8);
+        JsonReader ofValues = new JsonReader(new StructType().add("x", type), false);
+        return ofValues.invoke(new GenericInternalRow(new Object[] {bytes}));
+    }
+
+    private static Object valueOf(DataType type, String value) {
+        return readAs(type, value).getStruct(0, 1).get(0, type);
+    }
+
+    private static UTF8String faultOf(DataType type, String value) {
+        return readAs(type, value).getUTF8String(1);
+    }
+
+    private static String jsonOf(String value) {
+        VariantVal found = (VariantVal) valueOf(DataTypes.VariantType, value);
+        return new Variant(found.getValue(), found.getMetadata()).toJson(ZoneOffset.UTC);
     }
 
     private InternalRow read(byte[] bytes) {

@@ -11,7 +11,8 @@ public final class Digits {
     private Digits() {}
 
     /**
-     * Returns whether a text has more digits than any double needs, and so is no double's.
+     * Returns whether a text has more digits than any double needs, and so is no double's, or is a
+     * number too small for one.
      *
      * <p>Java 17, on which connectors run, writes 18 digits of some doubles from 2^56 to 2^61
      * (JDK-4511638), always with an exponent.
@@ -20,6 +21,9 @@ public final class Digits {
      */
     public static boolean areRounded(String number, double found) {
         int digits = significant(number);
+        if (found == 0) {
+            return digits > 0;
+        }
         if (digits != OF_A_DOUBLE + 1) {
             return digits > OF_A_DOUBLE;
         }
@@ -27,13 +31,17 @@ public final class Digits {
         return power < FIRST_OF_JAVA || power > LAST_OF_JAVA || number.indexOf('E') < 0;
     }
 
-    /** Returns whether a text has more digits than any number in single precision needs. */
-    static boolean areRounded(String number) {
-        return significant(number) > OF_A_FLOAT;
+    /**
+     * Returns the same of a number in single precision, which may also be written as the double that
+     * it is.
+     */
+    public static boolean areRounded(String number, float found) {
+        boolean isLong = significant(number) > OF_A_FLOAT;
+        return areRounded(number, (double) found) || isLong && Double.parseDouble(number) != found;
     }
 
     /** Returns how many digits there are between the zeros at both ends, before an exponent. */
-    static int significant(String number) {
+    private static int significant(String number) {
         int found = 0, zeros = 0;
         for (int at = 0; at < number.length(); at++) {
             char each = number.charAt(at);

@@ -192,15 +192,12 @@ final class Numbers {
             return null;
         }
         String number = text.toString();
-        boolean isZero = Digits.significant(number) == 0;
         if (isDouble) {
             double found = Double.parseDouble(number);
-            boolean isNone = Double.isInfinite(found) || found == 0 && !isZero;
-            return isNone || Digits.areRounded(number, found) ? null : (Object) found;
+            return Double.isInfinite(found) || Digits.areRounded(number, found) ? null : (Object) found;
         }
         float found = Float.parseFloat(number);
-        boolean isNone = Float.isInfinite(found) || found == 0 && !isZero;
-        return isNone || Digits.areRounded(number) ? null : (Object) found;
+        return Float.isInfinite(found) || Digits.areRounded(number, found) ? null : (Object) found;
     }
 
     /** Returns whether a text is a number as a decimal without precision is written. */

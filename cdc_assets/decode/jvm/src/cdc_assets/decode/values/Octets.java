@@ -5,7 +5,7 @@ import java.util.Base64;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /** Decodes bytes that are written as text, and bits. */
-final class Octets {
+public final class Octets {
     private Octets() {}
 
     /** Returns one byte for each character of ISO-8859-1; null if there are others. */
@@ -62,7 +62,8 @@ final class Octets {
         return found;
     }
 
-    static byte[] base64(UTF8String text) {
+    /** Returns null for a text that is not padded, or no base64. */
+    public static byte[] base64(UTF8String text) {
         if (text.numBytes() % 4 != 0) {
             return null;
         }

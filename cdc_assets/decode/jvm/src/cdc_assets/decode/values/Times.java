@@ -12,7 +12,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * Decodes days, times of day and instants, of the years 0001 to 9999, which every reader of Iceberg
  * supports. Whatever needs more than microseconds is refused.
  */
-final class Times {
+public final class Times {
     private static final long MICROS = 1_000_000;
     private static final long OF_DAY = 86_400 * MICROS;
     private static final int FIRST_DAY = -719_162;
@@ -30,7 +30,8 @@ final class Times {
         return days >= FIRST_DAY && days <= LAST_DAY ? (Integer) days : null;
     }
 
-    static Long ofMicros(long micros) {
+    /** Returns the same; null if these years do not hold it. */
+    public static Long ofMicros(long micros) {
         return micros >= FIRST && micros <= LAST ? (Long) micros : null;
     }
 

@@ -101,6 +101,9 @@ class TextualTest {
         }
         assertNull(Numbers.floating(of("1e400"), true));
         assertNull(Numbers.floating(of("1e-400"), true));
+        assertNull(Numbers.floating(of("1e-50"), false));
+        assertNull(Numbers.floating(of("3.1415926535"), false));
+        assertEquals(0.1f, Numbers.floating(of("0.10000000149011612"), false), "as it is written as a double");
         assertEquals(2.29052324282634035E18, Numbers.floating(of("2.29052324282634035E18"), true), "as Java 17 writes it");
         assertNull(Numbers.floating(of("0.1000000000000000055511151231257827"), true), "digits that no double has");
         assertNull(Numbers.floating(of("2.290523242826340351E18"), true), "not as Java writes it");
