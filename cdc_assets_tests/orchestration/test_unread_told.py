@@ -87,7 +87,9 @@ class Step:
     on_batch = None
     windows = (hour_of(NOW),)
     name = "t"
-    slot: Any = field(default_factory=lambda: SimpleNamespace(session=None, connections=None))
+    slot: Any = field(
+        default_factory=lambda: SimpleNamespace(session=None, connections=None, discoveries=[])
+    )
 
     @property
     def services(self) -> Any:
