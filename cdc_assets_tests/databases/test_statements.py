@@ -93,6 +93,18 @@ def test_statements_are_those_of_the_golden_file(
     assert "\n".join(texts) == golden.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("kind", "number"), [("bigint", "SIGNED"), ("bigint unsigned", "UNSIGNED")]
+)
+def test_a_key_below_zero_is_found_where_the_lake_has_decimals(kind: str, number: str) -> None:
+    column = Column("id", Decimal(20, 0), Wire.DECIMAL_BYTES)
+    schema, known = TableSchema((column,), ("id",)), MysqlSource(MysqlColumn("id", kind))
+    sources, comparison = paired({"id": known}, schema, MysqlDialect())
+    some = Statements(MysqlDialect(), ("shop", "orders"), comparison, sources)
+    assert f"t.`id` = CAST(%(p0)s AS {number})" in some.found([("-5",)])[0]
+    assert f"t.`id` >= CAST(%(p0)s AS {number})" in some.whole(Range(("-5",), None))[0]
+
+
 @pytest.mark.parametrize("of", [of_postgres(), of_mysql()], ids=["postgres", "mysql"])
 def test_a_column_with_braces_in_its_name_stays_one(
     of: tuple[Dialect[Any], dict[str, Any]],
