@@ -47,7 +47,7 @@ class ComparisonReport:
         seconds: by step.
         position: of both sides.
         is_busy: whether the keys not judged only changed each time that they were looked at: the
-            lake has merged newer values of them since.
+            lake has merged newer values of them since, and large values are equal.
     """
 
     table: TableName
