@@ -124,4 +124,7 @@ def test_a_report_counts_what_it_does_not_name_and_never_passes_over_what_was_no
     assert "column mood not compared: why not" in said
     assert "secret" not in said + report.to_json()
     assert report.differs
+    unheld = ComparisonReport(table, ("id",), 9, (one,), unheld=1)
+    assert "1 keys not put right: the lake's types cannot hold a value" in "\n".join(unheld.words())
+    assert unheld.to_dict()["not_repaired"] == 1
     assert not ComparisonReport(TableName("s", "p", "t"), ("id",), 9, not_judged=1).is_proven

@@ -44,6 +44,7 @@ class Difference:
         columns: those that differ; empty unless the kind is ``DIFFERENT``.
         version: of the lake's rows, by which a change of the key is noticed.
         source_values: the source's values, for a repair; None if it has no such row.
+        source_digest: the digest of that row; None likewise.
     """
 
     key: Key
@@ -51,6 +52,7 @@ class Difference:
     columns: tuple[str, ...]
     version: object
     source_values: tuple[str | None, ...] | None
+    source_digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,8 @@ def judge(
         difference = _difference(row, living, comparison)
         if difference is not None:
             kind, columns = difference
-            differences.append(Difference(key, kind, columns, version, found.lake_texts.get(key)))
+            values, digest = found.lake_texts.get(key), _row_digest(row)
+            differences.append(Difference(key, kind, columns, version, values, digest))
     return KeyVerdicts(tuple(differences), tuple(changing), doubtful)
 
 
@@ -120,6 +123,13 @@ def _difference(
     triples = zip(comparison.columns, here, there, strict=True)
     columns = tuple(column.name for column, one, other in triples if one != other)
     return (DifferenceKind.DIFFERENT, columns) if columns else None
+
+
+def _row_digest(row: tuple[str | None, ...] | None) -> str | None:
+    """Returns the same as `cdc_assets.merge.verifying.canonical.digest`."""
+    if row is None:
+        return None
+    return _digest("".join("-" if text is None else f"{len(text)}:{text}" for text in row))
 
 
 def _digest(text: str | None) -> str | None:

@@ -224,7 +224,7 @@ class _Table:
 
     def judged(self, found: Doubts, *, repair: bool) -> ComparisonReport:
         """Judges keys in doubt, and repairs differences if requested."""
-        comparison, done = self._source.comparison, RepairCounts(0, 0)
+        comparison, done = self._source.comparison, RepairCounts()
         settled = self._settle(found.keys) if found.keys else Settled((), 0, "")
         position = self._position(self._of.plan(self._entry))
         if repair and settled.wanted:
@@ -241,6 +241,7 @@ class _Table:
             left_out=comparison.left_out,
             repaired=done.repaired,
             unrepaired=done.unrepaired,
+            unheld=done.unheld,
             seconds=self._pace.seconds,
             position=position,
             is_busy=settled.is_busy,
