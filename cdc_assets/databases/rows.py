@@ -298,9 +298,22 @@ class SourceRows(ABC):
         return SourceKeyRows.of(until, rows, self.comparison, keys)
 
     def bounds(self, start: Key | None, every: int, count: int) -> tuple[Key, ...]:
-        """Returns each ``every``-th key from one on, at most ``count`` of them."""
+        """Returns each ``every``-th key from one on, at most ``count`` of them.
+
+        Raises:
+            TerminalError: if one has NULL: no row is below it, and none from it on.
+        """
         if self.statements.numbers_rows:
-            return tuple(map(tuple, self.answer(*self.statements.bounds(start, every, count))))
+            found = [*map(tuple, self.answer(*self.statements.bounds(start, every, count)))]
+        else:
+            found = self._bounds_one_by_one(start, every, count)
+        if any(None in key for key in found):
+            what = "a row has NULL in its key, and no place in its order"
+            remedy = "fill it, or name another key (tables.<schema.table>.primary_key)"
+            raise TerminalError(what, where=self.access.where, remedy=remedy)
+        return tuple(found)
+
+    def _bounds_one_by_one(self, start: Key | None, every: int, count: int) -> list[Key]:
         found: list[Key] = []
         while len(found) < count:
             rows = self.answer(*self.statements.after(start, every))
@@ -308,7 +321,7 @@ class SourceRows(ABC):
                 break
             start = tuple(rows[0])
             found.append(start)
-        return tuple(found)
+        return found
 
     def reading(self) -> TableReading:
         """Returns the reading of the whole table in waves.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ from cdc_assets.databases.mysql.dialect import MysqlDialect, MysqlSource
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.databases.postgres.columns import PostgresColumn
 from cdc_assets.databases.postgres.dialect import PostgresDialect
+from cdc_assets.databases.rows import SourceRows
 from cdc_assets.databases.statements import Range, Statement, Statements, paired
+from cdc_assets.errors import TerminalError
 from cdc_assets.schema.row_condition import fitted
 from cdc_assets.schema.types import Column, Decimal, Primitive, TableSchema, Wire
 
@@ -91,6 +94,19 @@ def test_statements_are_those_of_the_golden_file(
     ]
     golden = GOLDEN / f"{name}.sql"
     assert "\n".join(texts) == golden.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("start", "ends"), [((None,), True), (("7",), False)])
+def test_a_part_never_ends_at_a_null_which_no_row_is_below(start: Any, ends: bool) -> None:
+    answer = [("3",), start]
+    access = SimpleNamespace(where="table=shop.orders")
+    some = SimpleNamespace(numbers_rows=True, bounds=lambda *_: ("", {}))
+    rows: Any = SimpleNamespace(access=access, statements=some, answer=lambda *_: answer)
+    if not ends:
+        assert SourceRows.bounds(rows, None, 1, 2) == (("3",), ("7",))
+        return
+    with pytest.raises(TerminalError, match="NULL in its key"):
+        SourceRows.bounds(rows, None, 1, 2)
 
 
 @pytest.mark.parametrize(
