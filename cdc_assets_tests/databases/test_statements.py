@@ -71,7 +71,11 @@ def made(of: Statements) -> Iterator[tuple[str, Statement]]:
     yield "whole", of.whole(Range(LOW, None))
     yield (
         "bounds" if of.numbers_rows else "after",
-        (of.bounds(LOW, 100, 4) if of.numbers_rows else of.after(LOW, 100)),
+        (
+            of.bounds(Range(LOW, None), 100, 4)
+            if of.numbers_rows
+            else of.after(Range(LOW, None), 100)
+        ),
     )
     if faulty := of.faulty_key():
         yield "faulty_key", faulty[0]
@@ -103,10 +107,20 @@ def test_a_part_never_ends_at_a_null_which_no_row_is_below(start: Any, ends: boo
     some = SimpleNamespace(numbers_rows=True, bounds=lambda *_: ("", {}))
     rows: Any = SimpleNamespace(access=access, statements=some, answer=lambda *_: answer)
     if not ends:
-        assert SourceRows.bounds(rows, None, 1, 2) == (("3",), ("7",))
+        assert SourceRows.bounds(rows, Range(None, None), 1, 2) == (("3",), ("7",))
         return
     with pytest.raises(TerminalError, match="NULL in its key"):
-        SourceRows.bounds(rows, None, 1, 2)
+        SourceRows.bounds(rows, Range(None, None), 1, 2)
+
+
+@pytest.mark.parametrize("of", [of_postgres(), of_mysql()], ids=["postgres", "mysql"])
+def test_a_piece_of_a_range_ends_in_it_however_many_rows_are_gone(
+    of: tuple[Dialect[Any], dict[str, Any]],
+) -> None:
+    some, within = statements(of, "code"), Range(("a",), ("b",))
+    text, given = some.bounds(within, 9, 2) if some.numbers_rows else some.after(within, 9)
+    assert list(dict.fromkeys(given.values())) == ["a", "b"]
+    assert " < " in text.replace(">", "")
 
 
 @pytest.mark.parametrize(
