@@ -297,18 +297,31 @@ class SourceRows(ABC):
         )
         return SourceKeyRows.of(until, rows, self.comparison, keys)
 
-    def bounds(self, start: Key | None, every: int, count: int) -> tuple[Key, ...]:
-        """Returns each ``every``-th key from one on, at most ``count`` of them."""
+    def bounds(self, within: Range, every: int, count: int) -> tuple[Key, ...]:
+        """Returns each ``every``-th key of a range, at most ``count`` of them.
+
+        Raises:
+            TerminalError: if one has NULL: no row is below it, and none from it on.
+        """
         if self.statements.numbers_rows:
-            return tuple(map(tuple, self.answer(*self.statements.bounds(start, every, count))))
+            found = [*map(tuple, self.answer(*self.statements.bounds(within, every, count)))]
+        else:
+            found = self._bounds_one_by_one(within, every, count)
+        if any(None in key for key in found):
+            what = "a row has NULL in its key, and no place in its order"
+            remedy = "fill it, or name another key (tables.<schema.table>.primary_key)"
+            raise TerminalError(what, where=self.access.where, remedy=remedy)
+        return tuple(found)
+
+    def _bounds_one_by_one(self, within: Range, every: int, count: int) -> list[Key]:
         found: list[Key] = []
         while len(found) < count:
-            rows = self.answer(*self.statements.after(start, every))
+            rows = self.answer(*self.statements.after(within, every))
             if not rows:
                 break
-            start = tuple(rows[0])
-            found.append(start)
-        return tuple(found)
+            found.append(tuple(rows[0]))
+            within = Range(found[-1], within.end)
+        return found
 
     def reading(self) -> TableReading:
         """Returns the reading of the whole table in waves.
@@ -366,7 +379,7 @@ class TableReading:
         """Yields a wave: so many parts of so many rows, from a key on; None for the first wave."""
         options = self._rows.reader_options()
         with self._rows.shared_snapshot() as more:
-            within, end = ranges(start, self._rows.bounds(start, rows, parts), parts)
+            within, end = ranges(start, self._rows.bounds(Range(start, None), rows, parts), parts)
             yield Wave(end, [{**options, **more, "query": self._query(w)} for w in within])
 
     @contextmanager

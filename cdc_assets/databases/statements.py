@@ -208,22 +208,22 @@ class Statements:
         columns += [f"{self.digest} AS {DIGEST}", f"{large} AS {LARGE}"]
         return self._select(columns, self._counted(self._within(within, given))), given
 
-    def bounds(self, start: Key | None, every: int, count: int) -> Statement:
-        """Returns each ``every``-th key from one on, at most ``count`` of them."""
+    def bounds(self, within: Range, every: int, count: int) -> Statement:
+        """Returns each ``every``-th key of a range, at most ``count`` of them."""
         given: Given = {}
         order, names = ", ".join(self._order), ", ".join(f"b.k{n}" for n in range(len(self._key)))
         columns = [f"{text} AS k{n}" for n, text in enumerate(self._key_texts)]
         columns.append(f"row_number() OVER (ORDER BY {order}) AS n")
-        rows = self._select(columns, self._within(Range(start, None), given))
+        rows = self._select(columns, self._within(within, given))
         rows += f" ORDER BY {order} LIMIT {every * count + 1}"
         picked = f"b.n > 1 AND (b.n - 1) %% {every} = 0"
         made = f"SELECT {names} FROM ({rows}) AS b WHERE {picked} ORDER BY b.n"  # noqa: S608
         return made, given
 
-    def after(self, start: Key | None, rows: int) -> Statement:
-        """Returns the key that follows ``rows`` rows from a key on."""
+    def after(self, within: Range, rows: int) -> Statement:
+        """Returns the key of a range that follows its first ``rows`` rows."""
         given: Given = {}
-        made = self._select(self._key_texts, self._within(Range(start, None), given))
+        made = self._select(self._key_texts, self._within(within, given))
         return f"{made} ORDER BY {', '.join(self._order)} LIMIT 1 OFFSET {rows}", given
 
     def faulty_key(self) -> tuple[Statement, KeyFault] | None:

@@ -83,10 +83,17 @@ def _through(
     deliveries: Mapping[TableName, Delivery | None],
     ends: Mapping[str, OffsetVector],
 ) -> datetime | None:
-    """Returns `valid_through`; it exceeds the newest publish's only without quarantined records."""
+    """Returns `valid_through`; it exceeds the newest publish's only without quarantined records.
+
+    Nor does it if the table has merged more than its topic has: of another topic of its name.
+    """
     published, delivery = each.published, deliveries.get(each.table)
     if published is None:
         return None
-    is_whole = not published.counts.get("quarantined") and each.entry.topic in ends
-    witnesses = [Witness(delivery.through, ends[each.entry.topic])] if delivery and is_whole else []
+    end = ends.get(each.entry.topic)
+    if delivery is None or end is None or published.counts.get("quarantined"):
+        return published.valid_through
+    if any(offset > end.get(partition) for partition, offset in published.offsets):
+        return published.valid_through
+    witnesses = [Witness(delivery.through, end)]
     return proven(witnesses, published.offsets, published.valid_through)

@@ -68,6 +68,24 @@ def test_of_masked_columns_digests_are_compared_where_they_are_of_a_text() -> No
     assert sent.startswith("encode(sha256(")
 
 
+@pytest.mark.parametrize(
+    ("name", "is_output"), [("xml", True), ("inet", True), ("char", True), ("cidr", False)]
+)
+def test_a_text_is_written_as_connectors_get_it_where_a_cast_writes_another(
+    name: str, is_output: bool
+) -> None:
+    compared = Compared(lake(Primitive.STRING), Form.TEXT)
+    written = "CASE WHEN t.c IS NOT NULL THEN concat(t.c) END" if is_output else "t.c::text"
+    assert SQL.canonical(postgres(name), compared, "t.c") == written
+    assert SQL.lake_text(postgres(name), compared, "t.c") == written
+
+
+def test_a_nan_has_one_text_whatever_its_sign_is() -> None:
+    compared = Compared(lake(Primitive.DOUBLE, Wire.DOUBLE), Form.FLOATING)
+    written = SQL.canonical(postgres("float8"), compared, "t.c")
+    assert written.startswith("CASE WHEN t.c = 'NaN' THEN '7ff8000000000000' ELSE encode(")
+
+
 def test_texts_are_put_in_order_by_their_bytes() -> None:
     assert SQL.ordered(postgres("text"), "t.c") == 't.c COLLATE "C"'
     assert not SQL.is_indexed(postgres("text"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ from cdc_assets.databases.mysql.dialect import MysqlDialect, MysqlSource
 from cdc_assets.databases.mysql.types import MysqlColumn
 from cdc_assets.databases.postgres.columns import PostgresColumn
 from cdc_assets.databases.postgres.dialect import PostgresDialect
+from cdc_assets.databases.rows import SourceRows
 from cdc_assets.databases.statements import Range, Statement, Statements, paired
+from cdc_assets.errors import TerminalError
 from cdc_assets.schema.row_condition import fitted
 from cdc_assets.schema.types import Column, Decimal, Primitive, TableSchema, Wire
 
@@ -68,7 +71,11 @@ def made(of: Statements) -> Iterator[tuple[str, Statement]]:
     yield "whole", of.whole(Range(LOW, None))
     yield (
         "bounds" if of.numbers_rows else "after",
-        (of.bounds(LOW, 100, 4) if of.numbers_rows else of.after(LOW, 100)),
+        (
+            of.bounds(Range(LOW, None), 100, 4)
+            if of.numbers_rows
+            else of.after(Range(LOW, None), 100)
+        ),
     )
     if faulty := of.faulty_key():
         yield "faulty_key", faulty[0]
@@ -91,6 +98,41 @@ def test_statements_are_those_of_the_golden_file(
     ]
     golden = GOLDEN / f"{name}.sql"
     assert "\n".join(texts) == golden.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("start", "ends"), [((None,), True), (("7",), False)])
+def test_a_part_never_ends_at_a_null_which_no_row_is_below(start: Any, ends: bool) -> None:
+    answer = [("3",), start]
+    access = SimpleNamespace(where="table=shop.orders")
+    some = SimpleNamespace(numbers_rows=True, bounds=lambda *_: ("", {}))
+    rows: Any = SimpleNamespace(access=access, statements=some, answer=lambda *_: answer)
+    if not ends:
+        assert SourceRows.bounds(rows, Range(None, None), 1, 2) == (("3",), ("7",))
+        return
+    with pytest.raises(TerminalError, match="NULL in its key"):
+        SourceRows.bounds(rows, Range(None, None), 1, 2)
+
+
+@pytest.mark.parametrize("of", [of_postgres(), of_mysql()], ids=["postgres", "mysql"])
+def test_a_piece_of_a_range_ends_in_it_however_many_rows_are_gone(
+    of: tuple[Dialect[Any], dict[str, Any]],
+) -> None:
+    some, within = statements(of, "code"), Range(("a",), ("b",))
+    text, given = some.bounds(within, 9, 2) if some.numbers_rows else some.after(within, 9)
+    assert list(dict.fromkeys(given.values())) == ["a", "b"]
+    assert " < " in text.replace(">", "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"), [("bigint", "SIGNED"), ("bigint unsigned", "UNSIGNED")]
+)
+def test_a_key_below_zero_is_found_where_the_lake_has_decimals(kind: str, number: str) -> None:
+    column = Column("id", Decimal(20, 0), Wire.DECIMAL_BYTES)
+    schema, known = TableSchema((column,), ("id",)), MysqlSource(MysqlColumn("id", kind))
+    sources, comparison = paired({"id": known}, schema, MysqlDialect())
+    some = Statements(MysqlDialect(), ("shop", "orders"), comparison, sources)
+    assert f"t.`id` = CAST(%(p0)s AS {number})" in some.found([("-5",)])[0]
+    assert f"t.`id` >= CAST(%(p0)s AS {number})" in some.whole(Range(("-5",), None))[0]
 
 
 @pytest.mark.parametrize("of", [of_postgres(), of_mysql()], ids=["postgres", "mysql"])

@@ -147,9 +147,10 @@ def test_nothing_is_put_right_in_another_table_than_was_compared() -> None:
     cleared = list[str]()
     way = SimpleNamespace(clear=lambda: cleared.append("cleared"))
     all_read = Comparison((ID,), (ID,), (), is_keyed=True)
-    lakes = SimpleNamespace(planner=planner)
-    of: Any = SimpleNamespace(lakes=lakes, entry=None, comparison=all_read, run_id="r", way=way)
-    wanted = RowRepair(cast("Any", SimpleNamespace(kind=None)), "AA")
+    lakes = SimpleNamespace(planner=planner, spark=None)
+    entry = SimpleNamespace(table="t", target="t")
+    of: Any = SimpleNamespace(lakes=lakes, entry=entry, comparison=all_read, run_id="r", way=way)
+    wanted = RowRepair(cast("Any", SimpleNamespace(kind=None, source_values=None)), "AA")
     repair = Repair(of, generation_of(plan_of("id", generation=1)))
     with pytest.raises(TransientError, match="a rebuild was swapped in"):
         repair.apply([wanted])

@@ -89,6 +89,28 @@ def test_a_key_that_was_merged_meanwhile_says_nothing(
     assert naive.differences, "the look before the source is read makes no difference here"
 
 
+@pytest.mark.parametrize(
+    ("after", "database", "doubtful"),
+    [
+        (look(row("b", "02")), source("b"), 0),
+        (look(row("a", "02")), source("b"), 1),  # the change has left out a large value
+        (look(row(None, "02")), source(None), 0),
+        (look(row("a", "02")), source(exists=False), 0),  # it was inserted again
+        (look(deleted="02"), source("b"), 0),
+        (look(row("b", "01"), row("b", "02")), source("b"), 1),
+        (look(row("b", "01", is_deleted=True), row("b", "02")), source("b"), 0),
+    ],
+)
+def test_a_key_that_changes_is_doubtful_if_its_large_values_differ(
+    after: LakeKeyRows, database: SourceKeyRows, doubtful: int
+) -> None:
+    before = look(row("a", "01"))
+    judged = judge([KEY], before, database, after, BOTH, omitted=(1,))
+    assert (judged.changing, judged.doubtful) == ((KEY,), doubtful)
+    several = len(after.living(KEY)) > 1
+    assert judge([KEY], before, database, after, BOTH).doubtful == several, "nothing is left out"
+
+
 def test_a_report_counts_what_it_does_not_name_and_never_passes_over_what_was_not_judged() -> None:
     one = Difference(KEY, DifferenceKind.DIFFERENT, ("note",), None, ("7", "secret"))
     left_out = (Uncompared("mood", "why not"),)
@@ -102,4 +124,7 @@ def test_a_report_counts_what_it_does_not_name_and_never_passes_over_what_was_no
     assert "column mood not compared: why not" in said
     assert "secret" not in said + report.to_json()
     assert report.differs
+    unheld = ComparisonReport(table, ("id",), 9, (one,), unheld=1)
+    assert "1 keys not put right: the lake's types cannot hold a value" in "\n".join(unheld.words())
+    assert unheld.to_dict()["not_repaired"] == 1
     assert not ComparisonReport(TableName("s", "p", "t"), ("id",), 9, not_judged=1).is_proven

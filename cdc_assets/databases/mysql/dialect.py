@@ -390,12 +390,10 @@ def _bits(value: str) -> str:
 def _value(parsed: MysqlType, form: Form, text: str) -> str:
     """Returns SQL that converts canonical text to a value of the column's type."""
     match form:
-        case Form.INTEGER:
-            return f"CAST({text} AS {'UNSIGNED' if parsed.unsigned else 'SIGNED'})"
         case Form.DECIMAL if parsed.name == "decimal":
             return f"CAST({text} AS DECIMAL(65,{_scale(parsed)}))"
-        case Form.DECIMAL:
-            return f"CAST({text} AS UNSIGNED)"
+        case Form.INTEGER | Form.DECIMAL:
+            return f"CAST({text} AS {'UNSIGNED' if parsed.unsigned else 'SIGNED'})"
         case Form.BYTES:
             return f"UNHEX({text})"
         case Form.DAYS:

@@ -62,6 +62,7 @@ _SESSION: Final = {
     "sql_mode": "''",
     "collation_connection": "utf8mb4_bin",
     "max_sort_length": "16384",  # bytes of the longest key
+    "sql_select_limit": "18446744073709551615",  # a lower one cuts answers off without an error
 }
 """As the connector's values are written: instants in UTC, zero dates as they are."""
 

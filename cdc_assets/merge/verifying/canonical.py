@@ -8,6 +8,7 @@ from typing import Final
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 
+from cdc_assets.databases.statements import LAKE_TEXT
 from cdc_assets.merge.statements import sql
 from cdc_assets.schema.comparing import Compared, Form
 from cdc_assets.schema.types import ListOf
@@ -64,6 +65,17 @@ def of_lake_text(text: Expression, compared: Compared, *, lenient: bool = False)
     element = str(column.type.element)
     texts = F.from_json(text, "array<string>")
     return F.transform(texts, lambda each: _value(each, compared.form, element, lenient=lenient))
+
+
+def of_lake_texts(columns: Sequence[Compared]) -> list[Expression]:
+    """Returns the lake's values for the columns `LAKE_TEXT`, by their names; lenient.
+
+    The lake can hold a row's values exactly if their `digest` is the source's.
+    """
+    return [
+        of_lake_text(F.col(f"{LAKE_TEXT}{n}"), each, lenient=True).alias(each.name)
+        for n, each in enumerate(columns)
+    ]
 
 
 def _value(text: Expression, form: Form, type_: str, *, lenient: bool) -> Expression:

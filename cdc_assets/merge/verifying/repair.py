@@ -21,25 +21,30 @@ position of the commit *before* theirs, which may be far below it if the source 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from cdc_assets.changes.names import HELPERS
 from cdc_assets.changes.position import Scheme
-from cdc_assets.databases.statements import KEY, LAKE_TEXT
+from cdc_assets.databases.statements import DIGEST, KEY, LAKE_TEXT
 from cdc_assets.errors import ConfigError, ConflictError, TerminalError, TransientError
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.statements.failures import translated
+from cdc_assets.merge.verifying.canonical import digest, of_lake_texts
 from cdc_assets.merge.verifying.judging import Difference, DifferenceKind
 from cdc_assets.merge.verifying.lake_rows import LakeRows
 from cdc_assets.merge.verifying.putting import AT, EXISTS, Putting
+from cdc_assets.schema.comparing import Compared
 
 _TRIES: Final = 20
 """Many, as other writers publish every few seconds, and each try takes a few."""
 _PATIENCE: Final = 3
 """So often others come first before they are asked to wait."""
+_NUMBER: Final = f"{HELPERS}number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +57,17 @@ class RowRepair:
 
 @dataclass(frozen=True, slots=True)
 class RepairCounts:
-    """Numbers of keys that were repaired, and that cannot be repaired."""
+    """Numbers of keys.
 
-    repaired: int
-    unrepaired: int
+    Attributes:
+        repaired: those that were repaired.
+        unrepaired: those that cannot be, as columns are not compared.
+        unheld: those that cannot be, as the lake's types cannot hold a value.
+    """
+
+    repaired: int = 0
+    unrepaired: int = 0
+    unheld: int = 0
 
 
 def highest_of(plan: BatchPlan) -> str:
@@ -96,6 +108,31 @@ def require_generation(plan: BatchPlan, seen: int) -> None:
         raise TransientError(what, where=plan.where, remedy=remedy)
 
 
+def held(
+    spark: Callable[[], SparkSession], wanted: Sequence[RowRepair], columns: Sequence[Compared]
+) -> Sequence[RowRepair]:
+    """Returns the repairs with values that the lake's types hold exactly.
+
+    Args:
+        spark: returns the session.
+        wanted: repairs.
+        columns: those of the source's values.
+    """
+    rows = [
+        (n, of.source_digest, *of.source_values)
+        for n, of in enumerate(each.difference for each in wanted)
+        if of.source_values is not None
+    ]
+    if not rows:
+        return wanted
+    texts = ", ".join(f"{LAKE_TEXT}{n} string" for n in range(len(columns)))
+    given = spark().createDataFrame(rows, f"{_NUMBER} int, {DIGEST} string, {texts}")
+    made = given.select(_NUMBER, DIGEST, *of_lake_texts(columns))
+    lost = made.where(digest(columns) != F.col(DIGEST)).select(_NUMBER).collect()
+    numbers = {number for (number,) in lost}
+    return [each for n, each in enumerate(wanted) if n not in numbers]
+
+
 class Repair:
     """The repair of one table's rows.
 
@@ -121,13 +158,15 @@ class Repair:
         if any(not each.position for each in able):
             what = "no change of the table was applied yet: it is unknown what a row is newer than"
             raise TerminalError(what, where=self._where, remedy=f"rebuild {self._entry.table}")
-        if not able:
-            return RepairCounts(0, len(wanted))
+        with translated("look at what is to be put right", self._where):
+            left = held(self._lakes.spark, able, self._of.columns)
+        counts = RepairCounts(0, len(wanted) - len(able), len(able) - len(left))
+        if not left:
+            return counts
         try:
-            repaired = self._repaired(able)
+            return replace(counts, repaired=self._repaired(left))
         finally:
             self._way.clear()
-        return RepairCounts(repaired, len(wanted) - len(able))
 
     def _repaired(self, wanted: Sequence[RowRepair]) -> int:
         tries = 1

@@ -43,11 +43,12 @@ class ComparisonReport:
         not_judged: number of keys in doubt that could not be judged; ``why`` gives the reason.
         has_more: whether there are more keys in doubt than are looked at.
         left_out: columns that were not compared.
-        repaired: number of keys repaired; ``unrepaired``: of differences that cannot be.
+        repaired: number of keys repaired; ``unrepaired``: of differences that cannot be, as columns
+            were not compared; ``unheld``: likewise, as the lake's types cannot hold a value.
         seconds: by step.
         position: of both sides.
         is_busy: whether the keys not judged only changed each time that they were looked at: the
-            lake has merged newer values of them since.
+            lake has merged newer values of them since, and large values are equal.
     """
 
     table: TableName
@@ -61,6 +62,7 @@ class ComparisonReport:
     left_out: tuple[Uncompared, ...] = ()
     repaired: int = 0
     unrepaired: int = 0
+    unheld: int = 0
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     position: Position = Position()
     is_busy: bool = False
@@ -115,6 +117,11 @@ class ComparisonReport:
                 f"{self.unrepaired} keys not put right: nothing tells their {columns} exactly; "
                 f"take a new snapshot: cdc-assets rebuild {self.table}"
             )
+        if self.unheld:
+            said.append(
+                f"{self.unheld} keys not put right: the lake's types cannot hold a value of theirs "
+                "exactly; give the columns wider types (tables.<schema.table>.columns)"
+            )
         said += [f"column {each.name} not compared: {each.why}" for each in self.left_out]
         return said
 
@@ -154,7 +161,7 @@ class ComparisonReport:
             "has_more": self.has_more,
             "columns_not_compared": {each.name: each.why for each in self.left_out},
             "repaired": self.repaired,
-            "not_repaired": self.unrepaired,
+            "not_repaired": self.unrepaired + self.unheld,
             "position": {
                 "source": self.position.source, "lake": self.position.lake,
                 "snapshot_id": self.position.snapshot_id,

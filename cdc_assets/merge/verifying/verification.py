@@ -50,15 +50,17 @@ from cdc_assets.schema.types import TableSchema
 
 KEYS_AT_ONCE: Final = 1_000
 _CHANGING: Final = "they changed each time that they were looked at"
+_DOUBTFUL: Final = f"{_CHANGING}, and large values of some differ: compare once they rest"
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The outcome for keys in doubt."""
+    """The outcome for keys in doubt; ``is_busy`` is that of the report."""
 
     wanted: tuple[RowRepair, ...]
     not_judged: int
     why: str
+    is_busy: bool = False
 
     @property
     def differences(self) -> tuple[Difference, ...]:
@@ -222,7 +224,7 @@ class _Table:
 
     def judged(self, found: Doubts, *, repair: bool) -> ComparisonReport:
         """Judges keys in doubt, and repairs differences if requested."""
-        comparison, done = self._source.comparison, RepairCounts(0, 0)
+        comparison, done = self._source.comparison, RepairCounts()
         settled = self._settle(found.keys) if found.keys else Settled((), 0, "")
         position = self._position(self._of.plan(self._entry))
         if repair and settled.wanted:
@@ -239,9 +241,10 @@ class _Table:
             left_out=comparison.left_out,
             repaired=done.repaired,
             unrepaired=done.unrepaired,
+            unheld=done.unheld,
             seconds=self._pace.seconds,
             position=position,
-            is_busy=settled.why == _CHANGING,
+            is_busy=settled.is_busy,
         )
 
     def _position(self, plan: BatchPlan) -> Position:
@@ -254,7 +257,8 @@ class _Table:
         """Judges keys repeatedly as long as they change."""
         self._of.say(f"{len(keys)} keys in doubt")
         wanted: list[RowRepair] = []
-        left, why = list(keys), ""
+        left, doubtful = list(keys), 0
+        omitted = self._source.statements.omitted
         for _ in range(self._options.looks):
             plan = self._of.plan(self._entry)
             before = self._looks(plan, left)
@@ -269,16 +273,18 @@ class _Table:
             if why:
                 return Settled(tuple(wanted), len(left), why)
             after = self._looks(self._of.plan(self._entry), left)
-            changing: list[Key] = []
+            changing, doubtful = list[Key](), 0
             for some, was, rows, now in zip(_some(left), before, found, after, strict=True):
-                judged = judge(some, was, rows, now, self._source.comparison)
+                judged = judge(some, was, rows, now, self._source.comparison, omitted)
                 wanted += (RowRepair(each, position) for each in judged.differences)
                 changing += judged.changing
+                doubtful += judged.doubtful
             left = changing
             if not left:
-                break
+                return Settled(tuple(wanted), 0, "")
             self._of.say(f"{len(left)} keys changed meanwhile: looking again")
-        return Settled(tuple(wanted), len(left), _CHANGING if left else "")
+        why = _DOUBTFUL if doubtful else _CHANGING
+        return Settled(tuple(wanted), len(left), why, is_busy=not doubtful)
 
     def _source_rows(self, keys: Sequence[Key]) -> SourceKeyRows:
         begun = self._pace.clock()

@@ -123,13 +123,12 @@ def _parts(source: SourceRows, found: ComparedRanges, most: int) -> Iterator[Par
 
 
 def _cut(source: SourceRows, within: Range, rows: int, most: int) -> Iterator[Range]:
-    """Yields a range in pieces of about so many of the source's rows.
+    """Yields a range in pieces of about so many of the source's rows; the last one has up to two.
 
-    The last piece has as many as two: rows that were deleted since they were counted leave the
-    bounds of the pieces within the range.
+    Rows that were deleted since they were counted leave fewer pieces.
     """
     pieces = rows // most
-    bounds = source.bounds(within.start, most, pieces - 1) if pieces > 1 else ()
+    bounds = source.bounds(within, most, pieces - 1) if pieces > 1 else ()
     start = within.start
     for bound in bounds:
         yield Range(start, bound)

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructField
 from cdc_assets.changes.names import HELPERS, Shard
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.publish_kind import PublishKind
-from cdc_assets.databases.statements import DIGEST, LAKE_TEXT, Range
+from cdc_assets.databases.statements import DIGEST, Range
 from cdc_assets.errors import (
     CdcError,
     ConflictError,
@@ -44,7 +44,7 @@ from cdc_assets.merge.intake.describe import FirstSchema
 from cdc_assets.merge.plan.table_steps import created_with, execute_steps
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
-from cdc_assets.merge.verifying.canonical import digest, of_lake_text
+from cdc_assets.merge.verifying.canonical import digest, of_lake_texts
 from cdc_assets.merge.verifying.putting import Lakes
 from cdc_assets.operations.rebuild.beginning import first_publish
 from cdc_assets.operations.rebuild.tables import ID, READ_FROM_SOURCE, RebuildTables
@@ -348,12 +348,8 @@ def _made(found: DataFrame, comparison: Comparison, within: Range) -> DataFrame:
 
     A sound row is one of the wave's, and its values are the same as at the source.
     """
-    values = {
-        each.name: of_lake_text(F.col(f"{LAKE_TEXT}{n}"), each, lenient=True)
-        for n, each in enumerate(comparison.columns)
-    }
     outside = outside_of(comparison, [within]).alias(_OUTSIDE)
-    made = found.select(DIGEST, outside, *(value.alias(name) for name, value in values.items()))
+    made = found.select(DIGEST, outside, *of_lake_texts(comparison.columns))
     same = F.coalesce(digest(comparison.columns) == F.col(DIGEST), F.lit(False))
     return made.withColumn(_SOUND, same & ~F.col(_OUTSIDE))
 

@@ -20,7 +20,7 @@ from cdc_assets.changes.names import HELPERS
 from cdc_assets.databases.statements import DIGEST, KEY, LAKE_TEXT, LARGE
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.pinning import pinned
-from cdc_assets.merge.verifying.canonical import digest, of_lake_text
+from cdc_assets.merge.verifying.canonical import digest, of_lake_texts
 from cdc_assets.merge.verifying.lake_rows import TEXT, LakeRows
 from cdc_assets.merge.verifying.putting import AT, EXISTS
 from cdc_assets.schema.comparing import Comparison, Key
@@ -136,13 +136,9 @@ def overtaken(before: DataFrame, after: DataFrame, comparison: Comparison) -> tu
 
 def _held(wave: DataFrame, comparison: Comparison) -> DataFrame:
     """Returns the wave, with whether the lake can hold the values exactly."""
-    values = {
-        each.name: of_lake_text(F.col(f"{LAKE_TEXT}{n}"), each, lenient=True)
-        for n, each in enumerate(comparison.columns)
-    }
-    made = [value.alias(name) for name, value in values.items()]
-    own = [*_keys(comparison), *(f"{LAKE_TEXT}{n}" for n in range(len(values))), DIGEST, LARGE]
-    with_values = wave.select(*own, *made)
+    texts = (f"{LAKE_TEXT}{n}" for n in range(len(comparison.columns)))
+    own = [*_keys(comparison), *texts, DIGEST, LARGE]
+    with_values = wave.select(*own, *of_lake_texts(comparison.columns))
     held = digest(comparison.columns) == F.col(DIGEST)
     return with_values.select(*own, held.alias(_HELD))
 
