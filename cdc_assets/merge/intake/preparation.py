@@ -35,7 +35,7 @@ from cdc_assets.merge.intake.layouts import LakeTables
 from cdc_assets.merge.intake.same_table import with_source_table
 from cdc_assets.merge.intake.source_facts import SourceAnswers
 from cdc_assets.merge.intake.writer_schemas import Schemas
-from cdc_assets.merge.plan.column_plan import ColumnPlan
+from cdc_assets.merge.plan.column_plan import ColumnPlan, taught
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.result import UnknownColumn
 from cdc_assets.merge.plan.table_steps import (
@@ -229,11 +229,7 @@ class Preparation:
         history = self.types.answers.history
         if history is None or plan.entry.shard is not None:
             return plan
-        schema = history.taught(plan.schema)
-        learned = tuple(
-            c for c, was in zip(schema.columns, plan.schema.columns, strict=True) if c != was
-        )
-        steps = (DescribeColumns(learned),) if learned else ()
+        schema, steps = taught(plan.schema, history)
         return replace(plan, schema=schema, steps=(*plan.steps, *steps))
 
     def _widened(
