@@ -19,6 +19,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.databases.catalog import ColumnFacts, with_number
 from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.formats.format import Format
@@ -213,6 +214,8 @@ class Preparation:
         plan = self._widened(plan, raw, readable, unknown)
         if not plan.replay:
             self.types.require_whole(plan.entry)
+            if plan.mode is not Mode.CHANGELOG:
+                self.types.require_same_key(plan.entry, plan.schema)
         self._require_withheld(plan, before, [each.names for each in writers.values()])
         writers = {number: _at_home(each, plan.schema) for number, each in writers.items()}
         salts = self.tables.salts
