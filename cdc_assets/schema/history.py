@@ -39,6 +39,11 @@ _SEEN: Final = 32
 """A connector sends statements again from the last minute or so."""
 _COPIES: Final = re.compile(r"_(.+)_(?:gho|new)")
 """The names that gh-ost and pt-online-schema-change give to the copy that replaces a table."""
+SILENT: Final = {
+    TableChangeKind.THINNED: SilentKind.PARTITIONS,
+    TableChangeKind.DEDUPLICATED: SilentKind.REWRITTEN,
+}
+"""Effects by which rows go or come without events."""
 
 
 class OnBreak(StrEnum):
@@ -395,11 +400,10 @@ def _after(
             return replace(found, is_there=False, became=now)
         case TableChangeKind.ALTERED:
             return _altered(history, change, ddl, table)
-        case TableChangeKind.THINNED:
+        case TableChangeKind.THINNED | TableChangeKind.DEDUPLICATED:
             why = f"{change.describe()} ({ddl.coordinate})"
-            at = history.place_of(ddl)
-            thinned = SilentChange(SilentKind.PARTITIONS, why, id=at)
-            return replace(history, silent=(*history.silent, thinned))
+            silent = SilentChange(SILENT[change.kind], why, id=history.place_of(ddl))
+            return replace(history, silent=(*history.silent, silent))
         case TableChangeKind.TRUNCATED:  # an event of the table's own topic reports it
             return history
         case TableChangeKind.UNREAD:

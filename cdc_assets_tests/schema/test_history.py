@@ -419,6 +419,14 @@ def test_rows_that_go_or_come_with_a_partition_are_a_silent_change(statement: st
     assert StatementHistory.from_json(found.to_json()).silent == (), "the table remembers it, once"
 
 
+@pytest.mark.unit
+def test_rows_that_a_unique_key_deletes_are_a_silent_change() -> None:
+    found = told(MADE, event("ALTER IGNORE TABLE people ADD UNIQUE (name)", offset=7))
+    (change,) = found.without_events(lambda _: True, with_keys=True)
+    assert (change.kind, change.columns) == (SilentKind.REWRITTEN, ())
+    assert found.broken is None
+
+
 KEY = "ADD CONSTRAINT `f k` FOREIGN KEY (age) REFERENCES far.parents (id)"
 
 
