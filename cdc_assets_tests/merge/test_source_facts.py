@@ -20,7 +20,7 @@ from cdc_assets.registry import TableEntry
 from cdc_assets.schema.ddl import Ddl, Relation
 from cdc_assets.schema.history import StatementHistory
 from cdc_assets.schema.silent import CatalogLook
-from cdc_assets.schema.types import Column, Decimal, Primitive, TableSchema, Wire
+from cdc_assets.schema.types import Column, Decimal, Identity, Primitive, TableSchema, Wire
 from cdc_assets_tests.configuration import source
 
 pytestmark = pytest.mark.unit
@@ -109,3 +109,11 @@ def test_a_column_that_is_renamed_and_narrowed_has_other_values(
     history = told(*(f"ALTER TABLE t {each}" for each in statements))
     found = by_statements(history, AtSource(look=look), table)
     assert tuple(name for each in found for name in each.columns) == columns
+
+
+def test_a_name_that_passes_on_is_that_of_the_column_before() -> None:
+    price = Column("price", Decimal(9, 2), Wire.DECIMAL_BYTES, identity=Identity(number=2))
+    id_ = Column("id", Primitive.INT, Wire.INT, identity=Identity(number=1))
+    history = told("ALTER TABLE t CHANGE price cost decimal(9,1), CHANGE id price bigint")
+    (found,) = by_statements(history, AtSource(), TableSchema((id_, price), ("id",)))
+    assert found.columns == ("cost",)

@@ -132,19 +132,20 @@ def _type_test(
     looked = said.look.columns if said.look else {}
     lake = {column.sent_as.casefold(): column for column in table.of_source.columns}
     numbers = {name.casefold(): number for name, number in history.known.items()}
-    former = {name.casefold() for name in history.former}
+    former = {name.casefold(): number for name, number in history.former.items()}
+    before = {name: column.identity.number for name, column in lake.items()}
 
     def holds(changed: Retyped) -> bool:
         name = changed.name.casefold()
-        mine = (n for n in former if numbers[n] == numbers.get(name) and n in {*looked, *lake})
-        name = next(mine, name)
-        if name in looked:
-            before = looked[name][1]
-        else:
-            before = widest(lake[name].type) if name in lake else ""
-        if not before:  # no column of the lake
-            return name not in lake
-        return bool(changed.definition) and holds_type(before, changed.definition)
+        number = numbers.get(name, -1)
+        names = [n for known in (before, former) for n, each in known.items() if each == number]
+        names.append(name)
+        declared = (looked[each][1] for each in names if each in looked)
+        stored = [widest(lake[each].type) for each in names if each in lake]
+        was = next(declared, None) or next(iter(stored), "")
+        if not was:  # no column of the lake
+            return not stored
+        return bool(changed.definition) and holds_type(was, changed.definition)
 
     return holds
 
