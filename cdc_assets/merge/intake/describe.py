@@ -220,7 +220,7 @@ class TypeSource:
         numbers = {c.identity.number: c.name for c in mine.columns if c.identity.number}
         sent = {each.sent_as: each.name for each in mine.columns}
         called = {n: numbers.get(_number(facts, n)) or sent.get(n) for n in there.names}
-        primary = {called[name] for name in there.primary_key}
+        primary = {called.get(name) for name in there.primary_key}
         now = [name for name in there.names if called[name] in mine.key]
         if None in primary or primary <= {*mine.key} or there.identifies(now):
             return
