@@ -16,6 +16,7 @@ from cdc_assets.log.values import Watermarks
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.ddl import Ddl, Relation
 from cdc_assets.schema.history import StatementHistory
+from cdc_assets.schema.types import TableSchema
 
 _SCHEMES: Final = frozenset({Scheme.BINLOG, Scheme.MARIADB, Scheme.SQLSERVER, Scheme.ORACLE})
 """Schemes of databases that send statements."""
@@ -140,6 +141,35 @@ class Histories:
                 gone = f"{name}/{partition}:[{known},{begin})"
                 _log.warning("table=%s: %s: statements were deleted unread", entry.table, gone)
         return topic.after(history, Relation(entry.at_source.schema, entry.at_source.name))
+
+    def continued(
+        self,
+        entry: TableEntry,
+        fmt: Format,
+        scheme: Scheme,
+        stored: StatementHistory | None,
+        table: TableSchema,
+    ) -> tuple[StatementHistory | None, StatementHistory | None]:
+        """Returns a table's history before new statements, and `of`.
+
+        The one before has numbers of the lake's columns also where the statements that made them
+        have expired. It is None if no new statement changes columns, or nothing is stored yet.
+
+        Args:
+            entry: as for `of`.
+            fmt: as for `of`.
+            scheme: as for `of`.
+            stored: as for `of`.
+            table: the lake's columns.
+
+        Raises:
+            UnreachableError: if Kafka does not answer.
+        """
+        found = self.of(entry, fmt, scheme, stored)
+        if stored is None or found is None or found.known == stored.known:
+            return None, found
+        before = stored.before(found, table)
+        return before, self.of(entry, fmt, scheme, before)
 
     def renamed(
         self,

@@ -81,6 +81,9 @@ _OPTIONS: Final = frozenset({
 })  # fmt: skip
 """The first words of clauses that change neither columns nor rows."""
 
+_UNIQUE: Final = frozenset({"unique", "primary"})
+"""Words of the keys for which ``ALTER IGNORE TABLE`` deletes rows."""
+
 _BEGINNING: Final = frozenset({"add", "change", "drop", "modify", "rename"})
 
 
@@ -208,6 +211,8 @@ def _take_wait(words: Words) -> None:
 
 
 def _altered(words: Words, schema: str) -> Iterator[TableChange]:
+    words.take_any("online", "offline")
+    is_ignoring = words.take("ignore")
     words.take_any("online", "offline", "ignore")
     if not words.take("table"):
         return
@@ -215,6 +220,8 @@ def _altered(words: Words, schema: str) -> Iterator[TableChange]:
     table = words.relation(schema)
     _take_wait(words)
     clauses = Words(words.rest(), words.text)
+    if is_ignoring and any(each.word in _UNIQUE for each in clauses.tokens):
+        yield TableChange(TableChangeKind.DEDUPLICATED, table)
     try:
         yield from _of_clauses([*clauses.parts(",")], table)
     except UnreadError:

@@ -51,7 +51,10 @@ def quiet() -> Iterator[None]:
 
 
 def read_definition(text: str) -> tuple[str, Given | None]:
-    """Returns the type as text, empty if it is unknown, and what older rows get in a new column.
+    """Returns the type as text, and what older rows get in a new column.
+
+    The type is empty if it is unknown, or says nothing of the values: those of a generated column
+    change with its expression.
 
     Args:
         text: of a column, after its name; with its place among the others, or without.
@@ -66,7 +69,9 @@ def read_definition(text: str) -> tuple[str, Given | None]:
         return "", None
     (column,) = actions
     kind = column.args.get("kind") if isinstance(column, exp.ColumnDef) else None
-    return (kind.sql("mysql"), _given(column)) if isinstance(kind, exp.DataType) else ("", None)
+    if not isinstance(kind, exp.DataType) or column.find(exp.ComputedColumnConstraint):
+        return "", None
+    return kind.sql("mysql"), _given(column)
 
 
 def _given(column: exp.ColumnDef) -> Given | None:

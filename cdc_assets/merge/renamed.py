@@ -40,11 +40,13 @@ from cdc_assets.formats.layout import Layout
 from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.lake.carried import Carried
+from cdc_assets.lake.columns import columns_of
 from cdc_assets.lake.quarantined import QuarantineLake
 from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.attempt import Connections
 from cdc_assets.merge.intake.planning import Planner
+from cdc_assets.merge.intake.unlogged_changes import by_statements
 from cdc_assets.merge.plan.result import BatchResult, Waiting
 from cdc_assets.merge.replicate import Replicator
 from cdc_assets.merge.statements import sql
@@ -52,6 +54,7 @@ from cdc_assets.merge.statements.failures import translated
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.ddl import Relation
 from cdc_assets.schema.history import StatementHistory
+from cdc_assets.schema.silent import remembered
 
 _SCHEMES: Final = frozenset(
     {Scheme.POSTGRES, Scheme.BINLOG, Scheme.MARIADB, Scheme.SQLSERVER, Scheme.ORACLE}
@@ -219,13 +222,25 @@ class Renames:
         renamed = RenamedTable(at.schema, at.name, entry.topic, *was)
         said = replace(AtSource.of(state, ""), renamed=renamed)
         if former.history is not None:
-            said = replace(said, history=former.history)
+            said = self._with_statements(said, old, state, former.history)
         catalog = self._config.lake.catalog.name
         with translated("remember the new name", where), effect("spark: remember name"):
             properties = said.to_properties("")
             self._spark().sql(sql.set_properties(catalog, old.target, properties))
         self._publish(old, entry, state, published, run_id)
         return renamed
+
+    def _with_statements(
+        self, said: AtSource, old: TableEntry, state: TableState, history: StatementHistory
+    ) -> AtSource:
+        """Returns the state after statements up to the renaming, which no batch may have met."""
+        policy, truncated = self._config.source(old.table.source).silent(old.table), ""
+        if state.published is not None:
+            truncated = state.published.carried.max_truncate
+        table = columns_of(state)
+        found = by_statements(history, said, table) if table is not None else ()
+        silent = remembered(said.silent, [*found, *said.standing], self._clock(), truncated)
+        return replace(said, history=history, silent=policy.heeded(silent))
 
     def _obstacle(
         self, old: TableEntry, state: TableState, published: Published, partitions: int

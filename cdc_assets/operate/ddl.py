@@ -21,8 +21,8 @@ from cdc_assets.operate.schema_drift import Drift, drifts, newest_drift
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
 from cdc_assets.schema.ddl import Ddl, Relation, TableChange, TableChangeKind
-from cdc_assets.schema.history import OnBreak
-from cdc_assets.schema.silent import OnSilent, SilentKind
+from cdc_assets.schema.history import SILENT, OnBreak
+from cdc_assets.schema.silent import OnSilent
 
 if TYPE_CHECKING:
     from cdc_assets.formats.format import Format
@@ -43,7 +43,7 @@ _BREAKS: Final = {
     OnBreak.TRUNCATE: "rows of the one before go (recreated_table: truncate)",
     OnBreak.KEEP: "rows stay (recreated_table: keep)",
 }
-_THINNED: Final = {
+_REACTIONS: Final = {
     OnSilent.STOP: "the table stops until a person accepts it (silent_changes)",
     OnSilent.MARK: "the table continues, in doubt until it is compared (silent_changes: mark)",
     OnSilent.IGNORE: "rows stay as they are (silent_changes: ignore)",
@@ -277,9 +277,9 @@ def _outcome(services: Services, entry: TableEntry, change: TableChange) -> str:
     is_taken = change.kind is TableChangeKind.RENAMED and not change.table.includes(mine)
     if change.kind is TableChangeKind.CREATED:
         return _BREAKS[policy]
-    if change.kind is TableChangeKind.THINNED:
+    if change.kind in SILENT:
         silent = services.config.source(entry.table.source).silent(entry.table)
-        return _THINNED[silent.reactions[SilentKind.PARTITIONS]]
+        return _REACTIONS[silent.reactions[SILENT[change.kind]]]
     if is_taken:
         return _BREAKS[OnBreak.KEEP if policy is OnBreak.KEEP else OnBreak.STOP]
     if change.kind is TableChangeKind.RENAMED:

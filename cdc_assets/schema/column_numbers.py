@@ -32,6 +32,8 @@ class ColumnNumbers:
                     self.numbers[change.name] = self._number()
                     if change.given is not None:
                         self.given[self.last] = change.given
+            case ColumnChangeKind.DROPPED if self._is_gone(change.name):
+                pass  # DROP COLUMN IF EXISTS
             case ColumnChangeKind.DROPPED:
                 self._end(change.name)
             case ColumnChangeKind.RENAMED if (now := self._renamed_already(change)) is not None:
@@ -58,6 +60,11 @@ class ColumnNumbers:
         """Returns the new name if a column has it already and none the old one: they are newer."""
         is_there = self._taken(change.name) is not None
         return None if is_there or not change.renamed_to else self._taken(change.renamed_to)
+
+    def _is_gone(self, name: str) -> bool:
+        """Returns whether the column was renamed or dropped before."""
+        was = {each.casefold() for each in self.former}
+        return self._taken(name) is None and name.casefold() in was
 
     def _taken(self, name: str) -> str | None:
         return next((each for each in self.numbers if each.casefold() == name.casefold()), None)

@@ -23,6 +23,7 @@ class TableChangeKind(StrEnum):
     TRUNCATED = "truncated"
     DROPPED = "dropped"
     THINNED = "thinned"  # rows of whole partitions go or come, without events
+    DEDUPLICATED = "deduplicated"  # rows that do not fit a new unique key go, without events
     UNREAD = "unread"  # the statement names the table, and cannot be parsed
 
 
@@ -124,6 +125,8 @@ class TableChange:
                 return f"the table is called {self.renamed_to} now" + (columns and f"; {columns}")
             case TableChangeKind.THINNED:
                 return "rows of whole partitions went or came, without a change for each"
+            case TableChangeKind.DEDUPLICATED:
+                return "rows that share a new unique key's values went, without a change for each"
             case TableChangeKind.UNREAD:
                 return "the statement cannot be read"
             case TableChangeKind.CREATED | TableChangeKind.TRUNCATED | TableChangeKind.DROPPED:

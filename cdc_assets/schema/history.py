@@ -39,6 +39,11 @@ _SEEN: Final = 32
 """A connector sends statements again from the last minute or so."""
 _COPIES: Final = re.compile(r"_(.+)_(?:gho|new)")
 """The names that gh-ost and pt-online-schema-change give to the copy that replaces a table."""
+SILENT: Final = {
+    TableChangeKind.THINNED: SilentKind.PARTITIONS,
+    TableChangeKind.DEDUPLICATED: SilentKind.REWRITTEN,
+}
+"""Effects by which rows go or come without events."""
 
 
 class OnBreak(StrEnum):
@@ -157,9 +162,12 @@ class StatementHistory:
             found = self.with_keys_of(ddl, table)
             return found if names is None else found.with_columns((), names)
         changes = tuple(ddl.statement.of(table))
-        if not changes or self.has_seen(ddl):
+        of_copy = tuple(c for c in ddl.statement.changes if _is_copy(c.table, table))
+        if not (changes or of_copy) or self.has_seen(ddl):
             return self
         found = self.with_keys_of(ddl, table)
+        for change in of_copy:  # its columns are the table's once it gets the table's name
+            found = replace(found, retyped=(*found.retyped, *_retyped(change, ddl, found)))
         for change in changes:
             found = _after(found, change, ddl, table)
         return found.with_seen(ddl)
@@ -234,6 +242,19 @@ class StatementHistory:
             last += 1
             numbers[name] = last
         return replace(self, numbers=numbers, last=last)
+
+    def before(self, later: StatementHistory, table: TableSchema) -> StatementHistory:
+        """Returns this history with the numbers of the lake's columns that later statements name.
+
+        After these, a name may be another column's.
+
+        Args:
+            later: the history after them.
+            table: the lake's columns.
+        """
+        named = {name.casefold() for name in later.known}
+        columns = tuple(c for c in table.columns if c.sent_as.casefold() in named)
+        return self.with_numbers(replace(table, columns=columns, left_out=()))
 
     def among_rows(self, ddl: Ddl, table: Relation, *, is_empty: bool) -> StatementHistory:
         """Returns the history after a statement that is among the rows.
@@ -358,7 +379,7 @@ def _after(
 ) -> StatementHistory:
     names = ddl.columns_of(table)
     match change.kind:
-        case TableChangeKind.CREATED if change.is_conditional and _is_known(history):
+        case TableChangeKind.CREATED if change.is_conditional and _is_known(history, ddl, names):
             return history
         case TableChangeKind.CREATED:
             made = replace(history, is_there=True, was=None, became=None)
@@ -374,25 +395,33 @@ def _after(
         case TableChangeKind.DROPPED | TableChangeKind.RENAMED:
             if not history.is_there:
                 return history
-            return replace(history, is_there=False, became=change.renamed_to)
+            now = change.renamed_to
+            found = history if now is None else _altered(history, change, ddl, now)
+            return replace(found, is_there=False, became=now)
         case TableChangeKind.ALTERED:
-            found = history.with_columns(change.columns, names)
-            found = replace(found, retyped=(*history.retyped, *_retyped(change, ddl, history)))
-            if (name := _swapped(change.columns)) is None:
-                return found
-            why = f"columns have exchanged their names ({name} and others)"
-            return found.with_break(ddl, why, page="column-confused")
-        case TableChangeKind.THINNED:
+            return _altered(history, change, ddl, table)
+        case TableChangeKind.THINNED | TableChangeKind.DEDUPLICATED:
             why = f"{change.describe()} ({ddl.coordinate})"
-            at = history.place_of(ddl)
-            thinned = SilentChange(SilentKind.PARTITIONS, why, id=at)
-            return replace(history, silent=(*history.silent, thinned))
+            silent = SilentChange(SILENT[change.kind], why, id=history.place_of(ddl))
+            return replace(history, silent=(*history.silent, silent))
         case TableChangeKind.TRUNCATED:  # an event of the table's own topic reports it
             return history
         case TableChangeKind.UNREAD:
             return _after_unread(history, ddl, names)
         case _:
             assert_never(change.kind)
+
+
+def _altered(
+    history: StatementHistory, change: TableChange, ddl: Ddl, table: Relation
+) -> StatementHistory:
+    """Returns the history with the changed columns of a table, which the event has by this name."""
+    found = history.with_columns(change.columns, ddl.columns_of(table))
+    found = replace(found, retyped=(*history.retyped, *_retyped(change, ddl, history)))
+    if (name := _swapped(change.columns)) is None:
+        return found
+    why = f"columns have exchanged their names ({name} and others)"
+    return found.with_break(ddl, why, page="column-confused")
 
 
 def _retyped(change: TableChange, ddl: Ddl, history: StatementHistory) -> Iterator[Retyped]:
@@ -443,11 +472,13 @@ def _taken_name(history: StatementHistory, change: TableChange) -> str | None:
     return None
 
 
-def _is_known(history: StatementHistory) -> bool:
-    return history.is_there and bool(history.numbers)
+def _is_known(history: StatementHistory, ddl: Ddl, names: tuple[str, ...] | None) -> bool:
+    """Whether the table was there already: the event lists the columns of a table that is made."""
+    is_unchanged = ddl.tells_tables and names is None
+    return history.is_there and (bool(history.numbers) or is_unchanged)
 
 
 def _is_copy(other: Relation, table: Relation) -> bool:
     """Whether the other table's name is that of a copy that a tool made to alter the table."""
     found = _COPIES.fullmatch(other.name)
-    return found is not None and found[1].casefold() == table.name.casefold()
+    return found is not None and Relation(other.schema, found[1]).includes(table)

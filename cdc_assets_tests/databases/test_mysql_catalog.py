@@ -173,6 +173,14 @@ def test_a_binlog_without_whole_rows_is_refused(settings, words):
 
 
 @pytest.mark.unit
+def test_a_table_that_becomes_system_versioned_is_refused_from_then_on():
+    table = MysqlTable((MysqlColumn("id", "int"),), ("id",))
+    table.require_whole("table=x")
+    with pytest.raises(TerminalError, match="system-versioned"):
+        replace(table, is_versioned=True).require_whole("table=x")
+
+
+@pytest.mark.unit
 @pytest.mark.parametrize(
     ("dsn", "expected"),
     [

@@ -253,6 +253,25 @@ def test_rows_that_go_with_their_partition_are_told(text: str) -> None:
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize(
+    ("text", "is_deduplicated"),
+    [
+        ("ALTER IGNORE TABLE t ADD UNIQUE (a)", True),
+        ("alter online ignore table t add constraint k primary key (a), add b int", True),
+        ("ALTER IGNORE TABLE t ADD `unique` int", False),
+        ("ALTER IGNORE TABLE t ADD INDEX (a)", False),
+        ("ALTER TABLE t ADD UNIQUE (a)", False),
+        ("ALTER IGNORE TABLE u ADD UNIQUE (a)", False),
+    ],
+)
+def test_rows_that_a_unique_key_deletes_are_told(text: str, *, is_deduplicated: bool) -> None:
+    found = read_statement(text, "mysql", "shop")
+    kinds = [each.kind for each in found.of(Relation("shop", "t"))]
+    assert (TableChangeKind.DEDUPLICATED in kinds) == is_deduplicated
+    assert TableChangeKind.UNREAD not in kinds
+
+
+@pytest.mark.unit
 def test_rows_that_oracle_exchanges_go_from_one_table_and_come_into_the_other() -> None:
     found = read_statement("ALTER TABLE u EXCHANGE PARTITION p WITH TABLE s.t", "oracle", "s")
     for name in ("t", "u"):

@@ -137,6 +137,17 @@ def test_statements_on_the_new_name_rename_columns(begun: Make) -> None:
 
 
 @profiles.in_soak
+def test_rows_that_went_before_the_renaming_are_not_forgotten(begun: Make) -> None:
+    """No batch has met the statement: nothing came under the name before."""
+    shop = begun()
+    tell(shop.made, statement(250, "ALTER TABLE t DROP PARTITION p"))
+    shop.renamed()
+    (failed,) = shop.replicate().values()
+    assert "rows of whole partitions went or came" in failed
+    assert shop.rows() == THERE
+
+
+@profiles.in_soak
 def test_a_chain_of_names_of_which_one_had_changes_is_followed(begun: Make) -> None:
     shop = begun()
     tell(shop.made, RENAMED, statement(310, "ALTER TABLE u RENAME TO v", "id", "name"))

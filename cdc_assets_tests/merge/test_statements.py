@@ -296,6 +296,23 @@ def test_a_chain_of_renames_within_a_batch_is_one_column(pipeline: Make) -> None
     assert history.former == {"name": 2, "a": 2}
 
 
+def test_a_column_that_is_dropped_and_added_again_is_another_one(pipeline: Make) -> None:
+    """Also if the statement that made the table has expired."""
+    made = started(pipeline)
+    tell(made, *of_another(1))
+    made.produce(TABLE, [with_schema(each, "id", "name") for each in OLD])
+    made.merge(TABLE)
+    tell(
+        made,
+        statement(300, "ALTER TABLE t DROP name", "id"),
+        statement(400, "ALTER TABLE t ADD name text", "id", "name"),
+    )
+    made.produce(TABLE, [with_schema(change("u", 500, {"id": 1, "name": "b"}), "id", "name")])
+    with pytest.raises(TerminalError, match="dropped and added again"):
+        made.merge(TABLE)
+    assert names(made) == {1: "old", 2: "old"}
+
+
 def test_statements_that_have_expired_are_no_cut(pipeline: Make) -> None:
     made = begun(pipeline)
     tell(made, *of_another(2))

@@ -118,6 +118,73 @@ def test_statements_that_no_change_tells_of_are_breaks(
 
 
 @pytest.mark.unit
+def test_a_statement_that_leaves_a_table_alone_does_not_recreate_it() -> None:
+    """Also where the statement that made it has expired: the event would list its columns."""
+    again = event("CREATE TABLE IF NOT EXISTS people (x int)", place=(3, 9))
+    assert told(again).broken is None
+    made = event("CREATE TABLE IF NOT EXISTS people (x int)", "x", place=(3, 9))
+    assert told(made).broken is not None
+    untold = replace(again, tells_tables=False)
+    assert told(untold).broken is not None
+
+
+@pytest.mark.unit
+def test_columns_that_change_with_the_tables_name_keep_their_numbers() -> None:
+    text = "ALTER TABLE people RENAME TO persons, CHANGE name called char(3), ADD x int DEFAULT 5"
+    names = ("id", "called", "age", "x")
+    found = told(MADE, event(text, *names, of=Relation("shop", "persons")))
+    assert found.became == Relation("shop", "persons")
+    assert found.numbers == {"id": 1, "called": 2, "age": 3, "x": 4}
+    assert found.former == {"name": 2}
+    assert found.given == {4: Given("5")}
+    assert [each.name for each in found.retyped] == ["called"]
+
+
+@pytest.mark.unit
+def test_a_column_that_is_gone_is_not_dropped_again() -> None:
+    renamed = event("ALTER TABLE people CHANGE name called int", "id", "called", "age")
+    again = event("ALTER TABLE people DROP COLUMN IF EXISTS name", "id", "called", "age", offset=1)
+    found = told(MADE, renamed, again)
+    assert found.numbers == {"id": 1, "called": 2, "age": 3}
+    assert found.former == {"name": 2}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("statements", "columns", "numbers", "later"),
+    [
+        (["DROP age", "ADD age int"], "id name age", [1, 2, 3], {"age": 4}),
+        (["CHANGE name a int", "ADD name int"], "id name age", [1, 2, 3], {"a": 2, "name": 4}),
+        (["ADD x int"], "id name age", [1, 2, 3], {"x": 4}),
+        (["CHANGE name a int"], "id name age a", [1, 2, 3, 4], {"a": 2}),
+        (["DROP age"], "id name age __op", [1, 2, 3, 0], {}),
+    ],
+)
+def test_columns_of_the_lake_are_older_than_the_statements_that_name_them(
+    statements: list[str], columns: str, numbers: list[int], later: dict[str, int]
+) -> None:
+    """The statements that made them have expired."""
+    source = {"id": 0, "name": 0, "age": 0}
+    events: list[Ddl] = []
+    for offset, each in enumerate(statements):
+        verb, name, *to = each.split()
+        if verb != "ADD":
+            source.pop(name)
+        if verb != "DROP":
+            source[name if verb == "ADD" else to[0]] = 0
+        events.append(event(f"ALTER TABLE people {each}", *source, offset=offset))
+    table = TableSchema(
+        tuple(Column(name, Primitive.INT, Wire.LONG) for name in columns.split()), ("id",)
+    )
+    stored = StatementHistory(topic="t")
+    before = stored.before(told(*events, history=stored), table)
+    taught = before.taught(table)
+    assert [each.identity.number for each in taught.columns] == numbers
+    after = told(*events, history=before)
+    assert {name: after.numbers[name] for name in later} == later
+
+
+@pytest.mark.unit
 @pytest.mark.parametrize("copy", ["_people_gho", "_people_new", "`_People_new`"])
 def test_a_copy_that_a_tool_has_made_is_the_table(copy: str) -> None:
     swap = event(f"RENAME TABLE people TO _people_old, {copy} TO people", "id", "name", "age", "x")
@@ -125,6 +192,16 @@ def test_a_copy_that_a_tool_has_made_is_the_table(copy: str) -> None:
     assert found.broken is None
     assert found.is_there
     assert found.numbers == {"id": 1, "name": 2, "age": 3, "x": 4}
+
+
+@pytest.mark.unit
+def test_rows_have_the_values_that_they_have_in_the_copy() -> None:
+    altered = "ALTER TABLE shop._people_gho MODIFY name varchar(3), ADD x int DEFAULT 5"
+    found = told(MADE, event(altered, "id", "name", "age", "x", of=Relation("shop", "_people_gho")))
+    assert found.numbers == {"id": 1, "name": 2, "age": 3}
+    assert [(each.name, each.definition) for each in found.retyped] == [("name", "VARCHAR(3)")]
+    another = event("ALTER TABLE other._people_gho MODIFY name varchar(3)")
+    assert told(MADE, another).retyped == ()
 
 
 @pytest.mark.unit
@@ -342,6 +419,14 @@ def test_rows_that_go_or_come_with_a_partition_are_a_silent_change(statement: st
     assert StatementHistory.from_json(found.to_json()).silent == (), "the table remembers it, once"
 
 
+@pytest.mark.unit
+def test_rows_that_a_unique_key_deletes_are_a_silent_change() -> None:
+    found = told(MADE, event("ALTER IGNORE TABLE people ADD UNIQUE (name)", offset=7))
+    (change,) = found.without_events(lambda _: True, with_keys=True)
+    assert (change.kind, change.columns) == (SilentKind.REWRITTEN, ())
+    assert found.broken is None
+
+
 KEY = "ADD CONSTRAINT `f k` FOREIGN KEY (age) REFERENCES far.parents (id)"
 
 
@@ -392,6 +477,9 @@ def test_columns_that_are_retyped_are_told_with_their_types() -> None:
     assert [(each.name, each.definition) for each in found.retyped] == [
         ("name", "VARCHAR(3)"), ("years", "DATETIME(0)"),
     ]  # fmt: skip
+    computed = "ALTER TABLE people MODIFY age int AS (id + 2) STORED"
+    (generated,) = told(MADE, event(computed)).retyped
+    assert generated.definition == "", "its values change with its expression"
     added = "ALTER TABLE people ADD x int, ADD y int DEFAULT 5, ADD z char(36) DEFAULT (uuid())"
     (new,) = told(MADE, event(added)).without_events(lambda _: True, with_keys=False)
     assert new.columns == ("z",)

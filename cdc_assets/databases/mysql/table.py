@@ -182,20 +182,21 @@ class MysqlTable:
             TerminalError: if it is one.
         """
         del key
+        self.require_whole(where)
+
+    def require_whole(self, where: str) -> None:
+        """Refuses it while it, or the server's settings, are such; a session may have others.
+
+        Raises:
+            TerminalError: with the statement that changes this.
+        """
         if self.is_versioned:
             what = (
                 "it is system-versioned: the binlog has its deletes as updates, and a row for "
                 "each of its old versions"
             )
-            raise TerminalError(what, where=where, remedy="ALTER TABLE … DROP SYSTEM VERSIONING")
-        self.require_whole(where)
-
-    def require_whole(self, where: str) -> None:
-        """Refuses it while the server's settings are such; a session may have others.
-
-        Raises:
-            TerminalError: with the statement that changes the setting.
-        """
+            remedy = "ALTER TABLE … DROP SYSTEM VERSIONING, then take a new snapshot of the table"
+            raise TerminalError(what, where=where, remedy=remedy)
         fault = self.binlog.fault()
         if fault is not None:
             what, statement = fault

@@ -18,9 +18,10 @@ from cdc_assets.merge.intake.describe import TypeSource
 from cdc_assets.merge.intake.preparation import Preparation
 from cdc_assets.merge.intake.source_facts import SourceAnswers
 from cdc_assets.merge.intake.writer_schemas import Schemas, WrittenSchemas
+from cdc_assets.merge.plan.column_plan import taught
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.request import Quarantined, Request, TailRequest
-from cdc_assets.merge.plan.table_steps import DescribeColumns
+from cdc_assets.schema.ddl import Ddl
 from cdc_assets.schema.history import StatementHistory
 
 
@@ -71,7 +72,8 @@ class Completion:
     def _read(self, request: Request, plan: BatchPlan, fmt: Format) -> Held:
         """Reads the statements that the request names, and returns the findings of this try."""
         entry = request.entry
-        history, before, statements = self._history(plan, fmt), None, ()
+        before, history = self._history(plan, fmt)
+        statements: tuple[Ddl, ...] = ()
         if request.statements and history is not None:
             log = self._means.connections.log
             read = read_statements(log, fmt, plan.layout.scheme, request.statements)
@@ -83,8 +85,13 @@ class Completion:
         read = bool(request.statements)
         return Held(batch_of(request), plan.end, answers, before, statements, has_read=read)
 
-    def _history(self, plan: BatchPlan, fmt: Format) -> StatementHistory | None:
-        """Returns the table's history according to statements.
+    def _history(
+        self, plan: BatchPlan, fmt: Format
+    ) -> tuple[StatementHistory | None, StatementHistory | None]:
+        """Returns the table's history before new statements, and after them.
+
+        The one before is None if there are no new ones of which anything is known, or if they are
+        among the rows.
 
         They are read after the log's end was: statements on anything in the batch are there by
         then, unless their topic lags behind. The next batch finds those that come late.
@@ -92,9 +99,10 @@ class Completion:
         stored = AtSource.of(plan.state, plan.entry.shard_value).history
         if fmt.tells_statements:
             topic = plan.identity.topic_id
-            return stored if stored and stored.topic == topic else StatementHistory(topic=topic)
+            known = stored if stored and stored.topic == topic else StatementHistory(topic=topic)
+            return None, known
         histories = self._means.connections.histories
-        return histories.of(plan.entry, fmt, plan.layout.scheme, stored)
+        return histories.continued(plan.entry, fmt, plan.layout.scheme, stored, plan.schema)
 
     def _written(self, plan: BatchPlan, raw: DataFrame, *, all_of_them: bool) -> Schemas:
         """Returns the schemas of the records; of a few of them as long as that may suffice."""
@@ -110,8 +118,5 @@ def _taught(plan: BatchPlan, before: StatementHistory | None) -> BatchPlan:
     """
     if before is None or plan.entry.shard is not None:
         return plan
-    schema = before.taught(plan.schema)
-    pairs = zip(schema.columns, plan.schema.columns, strict=True)
-    learned = tuple(column for column, was in pairs if column != was)
-    steps = (DescribeColumns(learned),) if learned else ()
+    schema, steps = taught(plan.schema, before)
     return replace(plan, schema=schema, steps=(*plan.steps, *steps))

@@ -5,7 +5,8 @@ is not published (any more), or was added later than the record. Only the last i
 only the first changes the source's rows. In this order:
 
 1. dropped, according to the database's catalog, or named under ``absent_columns``: marked in the
-   table's schema; its values are emptied in the rows that change from now on;
+   table's schema; its values are emptied in the rows that change from now on. A column that the
+   catalog has under another name is not dropped, though no record of the batch may have that name;
 2. in the catalog, but not published: the table stops;
 3. otherwise in doubt until the batch is folded: the table stops if a row would lose a value to a
    newer record without the column (`cdc_assets.merge.guards.lost_values`). Records from before the
@@ -53,7 +54,8 @@ class AbsentColumns:
         """
         schema = plan.schema
         called = {schema.column(name).sent_as: name for name in names}
-        verdict = self.types.answers.absence(plan.entry, [*called])
+        numbers = {sent: schema.column(name).identity.number for sent, name in called.items()}
+        verdict = self.types.answers.absence(plan.entry, numbers)
         if verdict.unpublished:
             raise _not_published(plan, verdict.unpublished)
         dropped, given_up = (

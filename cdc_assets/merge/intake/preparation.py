@@ -19,6 +19,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_assets.changes.mode import Mode
 from cdc_assets.databases.catalog import ColumnFacts, with_number
 from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.formats.format import Format
@@ -35,7 +36,7 @@ from cdc_assets.merge.intake.layouts import LakeTables
 from cdc_assets.merge.intake.same_table import with_source_table
 from cdc_assets.merge.intake.source_facts import SourceAnswers
 from cdc_assets.merge.intake.writer_schemas import Schemas
-from cdc_assets.merge.plan.column_plan import ColumnPlan
+from cdc_assets.merge.plan.column_plan import ColumnPlan, taught
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.result import UnknownColumn
 from cdc_assets.merge.plan.table_steps import (
@@ -213,6 +214,8 @@ class Preparation:
         plan = self._widened(plan, raw, readable, unknown)
         if not plan.replay:
             self.types.require_whole(plan.entry)
+            if plan.mode is not Mode.CHANGELOG:
+                self.types.require_same_key(plan.entry, plan.schema)
         self._require_withheld(plan, before, [each.names for each in writers.values()])
         writers = {number: _at_home(each, plan.schema) for number, each in writers.items()}
         salts = self.tables.salts
@@ -229,11 +232,7 @@ class Preparation:
         history = self.types.answers.history
         if history is None or plan.entry.shard is not None:
             return plan
-        schema = history.taught(plan.schema)
-        learned = tuple(
-            c for c, was in zip(schema.columns, plan.schema.columns, strict=True) if c != was
-        )
-        steps = (DescribeColumns(learned),) if learned else ()
+        schema, steps = taught(plan.schema, history)
         return replace(plan, schema=schema, steps=(*plan.steps, *steps))
 
     def _widened(

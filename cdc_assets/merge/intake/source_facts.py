@@ -124,14 +124,24 @@ class SourceAnswers:
         named = self._source.overrides(entry.table).absent_columns
         return tuple(name for name in names if name in named)
 
-    def absence(self, entry: TableEntry, names: Sequence[str]) -> Absence:
-        """Returns why records lack these columns."""
-        given_up = self.given_up(entry, names)
-        asked = [name for name in names if name not in given_up]
+    def absence(self, entry: TableEntry, columns: Mapping[str, int]) -> Absence:
+        """Returns why records lack columns.
+
+        Args:
+            entry: the table.
+            columns: the numbers of the columns, 0 if unknown, by their names in records.
+        """
+        given_up = self.given_up(entry, [*columns])
+        asked = [name for name in columns if name not in given_up]
         table = self.table(entry) if asked else None
+        there = {*self.history.numbers.values()} if self.history else set[int]()
+        if self.history is None and table is not None and entry.shard is None:
+            there = {each.number for each in table.facts.values()} - {0}
+        former = self.history.former if self.history else {}
+        stays = {n for n in asked if (columns[n] or former.get(n)) in there}
         if table is None:
-            return Absence(given_up, tuple(name for name in asked if self._is_dropped(name)))
-        gone = tuple(n for n in asked if n not in table.names and not self._is_renamed(n))
+            return Absence(given_up, tuple(n for n in asked if n in former and n not in stays))
+        gone = tuple(n for n in asked if n not in table.names and n not in stays)
         why = table.unpublished(self.publication)
         unpublished = {name: why[name] for name in asked if name in why}
         return Absence(given_up, gone, unpublished, is_known=True)
@@ -141,15 +151,6 @@ class SourceAnswers:
         table = self.table(entry) if names else None
         found = table.unpublished(self.publication) if table is not None else {}
         return {name: why for name, why in found.items() if name in names}
-
-    def _is_dropped(self, name: str) -> bool:
-        """Returns whether statements dropped the column."""
-        number = self.history.former.get(name) if self.history else None
-        return number is not None and not self._is_renamed(name)
-
-    def _is_renamed(self, name: str) -> bool:
-        history = self.history
-        return history is not None and history.former.get(name) in history.numbers.values()
 
     @property
     def publication(self) -> str | None:

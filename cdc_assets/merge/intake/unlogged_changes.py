@@ -27,6 +27,7 @@ from cdc_assets.schema.silent import (
     remedy_of,
     remembered,
 )
+from cdc_assets.schema.types import TableSchema
 
 _log = logging.getLogger(__name__)
 
@@ -90,9 +91,8 @@ def _changes_since(
         found += table.silent_since(said.look if is_same else None, answers.publication)
     if history is not None:
         with_keys = not (table or standing) and plan.layout.scheme is not Scheme.TIDB
-        found += _since_look(plan, said, history).without_events(
-            _type_test(plan, said), with_keys=with_keys
-        )
+        recent = _since_look(plan, said, history)
+        found += by_statements(recent, said, plan.schema, with_keys=with_keys)
     return table.look if table is not None else None, found
 
 
@@ -108,20 +108,44 @@ def _since_look(plan: BatchPlan, said: AtSource, history: StatementHistory) -> S
     return replace(history, silent=(), retyped=())
 
 
-def _type_test(plan: BatchPlan, said: AtSource) -> Callable[[Retyped], bool]:
-    """Returns whether a new type holds the values of the one before, as far as that is known."""
+def by_statements(
+    history: StatementHistory, said: AtSource, table: TableSchema, *, with_keys: bool = False
+) -> tuple[SilentChange, ...]:
+    """Returns changes of a table's rows without events, as derived from new statements.
+
+    Args:
+        history: after the statements, as it was read: they are not stored with it.
+        said: the state before.
+        table: the lake's columns before.
+        with_keys: see `StatementHistory.without_events`.
+    """
+    return history.without_events(_type_test(history, said, table), with_keys=with_keys)
+
+
+def _type_test(
+    history: StatementHistory, said: AtSource, table: TableSchema
+) -> Callable[[Retyped], bool]:
+    """Returns whether a new type holds the values of the one before, as far as that is known.
+
+    The lake may have the column by a name from before the statements.
+    """
     looked = said.look.columns if said.look else {}
-    lake = {column.sent_as.casefold(): column for column in plan.schema.of_source.columns}
+    lake = {column.sent_as.casefold(): column for column in table.of_source.columns}
+    numbers = {name.casefold(): number for name, number in history.known.items()}
+    former = {name.casefold(): number for name, number in history.former.items()}
+    before = {name: column.identity.number for name, column in lake.items()}
 
     def holds(changed: Retyped) -> bool:
         name = changed.name.casefold()
-        if name in looked:
-            before = looked[name][1]
-        else:
-            before = widest(lake[name].type) if name in lake else ""
-        if not before:  # no column of the lake
-            return name not in lake
-        return bool(changed.definition) and holds_type(before, changed.definition)
+        number = numbers.get(name, -1)
+        names = [n for known in (before, former) for n, each in known.items() if each == number]
+        names.append(name)
+        declared = (looked[each][1] for each in names if each in looked)
+        stored = [widest(lake[each].type) for each in names if each in lake]
+        was = next(declared, None) or next(iter(stored), "")
+        if not was:  # no column of the lake
+            return not stored
+        return bool(changed.definition) and holds_type(was, changed.definition)
 
     return holds
 

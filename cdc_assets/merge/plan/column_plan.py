@@ -25,6 +25,7 @@ from cdc_assets.merge.plan.table_steps import (
 )
 from cdc_assets.schema.evolution import plan_evolution
 from cdc_assets.schema.file_layout import AS_IT_IS, FileLayout
+from cdc_assets.schema.history import StatementHistory
 from cdc_assets.schema.iceberg import from_iceberg, may_identify
 from cdc_assets.schema.policy import Policy
 from cdc_assets.schema.table_changes import (
@@ -105,6 +106,16 @@ def plan_columns(
     left = tuple(each.name for each in changes if isinstance(each, LeftOutColumn))
     out = (LeaveOut(left),) if left else ()
     return ColumnPlan((*ended, *out, *steps), after, made)
+
+
+def taught(
+    table: TableSchema, history: StatementHistory
+) -> tuple[TableSchema, tuple[DescribeColumns, ...]]:
+    """Returns the lake's columns with the facts that statements tell, and the step to keep them."""
+    schema = history.taught(table)
+    pairs = zip(schema.columns, table.columns, strict=True)
+    learned = tuple(column for column, was in pairs if column != was)
+    return schema, (DescribeColumns(learned),) if learned else ()
 
 
 def _half_renamed(stored: TableSchema, actual: Mapping[str, object]) -> dict[str, str]:

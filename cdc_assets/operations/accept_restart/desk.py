@@ -35,8 +35,11 @@ from cdc_assets.merge.intake.preparation import Preparation
 from cdc_assets.merge.intake.read import WITH_HEADERS, read_ranges
 from cdc_assets.merge.intake.same_table import break_of
 from cdc_assets.merge.intake.source_facts import SourceAnswers
+from cdc_assets.merge.intake.unlogged_changes import by_statements
 from cdc_assets.merge.intake.writer_schemas import Schemas, WrittenSchemas
+from cdc_assets.merge.plan.column_plan import taught
 from cdc_assets.merge.plan.plan import BatchPlan
+from cdc_assets.merge.plan.table_steps import execute_steps
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.tables.lookups import KeyLookups
@@ -184,19 +187,23 @@ class RestartDesk:
             CdcError: if the table cannot be read.
         """
         plan = self._plan()
-        return break_of(plan, self._answers(plan)) if plan is not None else None
+        return break_of(plan, self._answers(plan)[1]) if plan is not None else None
 
     def accept_table(self) -> None:
         """Records that the lake's rows are those of the source's present table."""
         plan = self._plan()
         if plan is None:
             return
-        shard, answers = self._entry.shard_value, self._answers(plan)
+        shard, (before, answers) = self._entry.shard_value, self._answers(plan)
         said = AtSource.of(plan.state, shard)
-        derived = answers.history.silent if answers.history else ()
+        history = answers.history
+        derived = by_statements(history, said, plan.schema) if history else ()
         silent = remembered(said.silent, [*derived, *said.standing], answers.at)
-        identity, history = answers.identity(self._entry), answers.history
+        identity = answers.identity(self._entry)
         now = replace(said, identity=identity, history=history, silent=silent)
+        steps = taught(plan.schema, before)[1] if before and self._entry.shard is None else ()
+        catalog = self._config.lake.catalog.name
+        execute_steps(self._session.spark(), catalog, self._entry, steps)
         self._record("accept table", now.to_properties(shard))
 
     def silent(self) -> tuple[SilentChange, ...]:
@@ -236,20 +243,24 @@ class RestartDesk:
         pending = self._planner.tail(self._entry, Extent(), "accept-restart")
         return pending.plan if isinstance(pending, Pending) else None
 
-    def _answers(self, plan: BatchPlan) -> SourceAnswers:
+    def _answers(self, plan: BatchPlan) -> tuple[StatementHistory | None, SourceAnswers]:
+        """Returns the history before new statements, None without any, and the source's answers."""
         fmt = self._planner.format(plan.entry)
         stored = AtSource.of(plan.state, plan.entry.shard_value).history
+        before: StatementHistory | None = None
         if fmt.tells_statements:
             where = statements_among(BatchDecoder(self._raw(plan), plan, fmt), plan.snapshot_starts)
             statements = read_statements(self._log, fmt, plan.layout.scheme, where)
             topic = plan.identity.topic_id
-            known = stored if stored and stored.topic == topic else StatementHistory(topic=topic)
-            statements = statements_on(plan.entry, statements)
-            known = known.with_numbers(plan.schema) if statements else known
-            history = after_statements(known, plan.entry, statements, is_empty=plan.is_empty)
+            history = stored if stored and stored.topic == topic else StatementHistory(topic=topic)
+            if statements := statements_on(plan.entry, statements):
+                before = history.with_numbers(plan.schema)
+                history = after_statements(before, plan.entry, statements, is_empty=plan.is_empty)
         else:
-            history = Histories(self._log).of(plan.entry, fmt, plan.layout.scheme, stored)
-        return SourceAnswers(self._config.source(plan.entry.table.source), history)
+            before, history = Histories(self._log).continued(
+                plan.entry, fmt, plan.layout.scheme, stored, plan.schema
+            )
+        return before, SourceAnswers(self._config.source(plan.entry.table.source), history)
 
     def accept(self, found: Acceptable) -> None:
         """Records the permission; the next batches are merged across this restart."""
