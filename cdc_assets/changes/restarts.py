@@ -15,7 +15,7 @@ incremental snapshots, and changes of connectors that send no last commits at al
 not in commit order.
 
 A connector's first transaction has no last commit either. Its changes *float*: they are placed
-where they were made, not where they were committed, or where the read floor lifts them
+where they were made, not where they were committed, or where the low watermark lifts them
 (`cdc_assets.changes.position`). A transaction may be open while others commit, and while a
 connector is recreated. But whoever changes a row, or truncates the table, waits for it to end. So
 a floating change is not below one of its own key that was delivered before it, nor below a truncate
@@ -74,7 +74,7 @@ class NumberingPlace(NamedTuple):
 
     Attributes:
         offset: in its Kafka partition.
-        commit: of its position, lifted to the read floor; None if it has no position.
+        commit: of its position, lifted to the low watermark; None if it has no position.
         source_ms: the source's time of the commit, or of the reading; None if there is none.
         may_witness: whether it was delivered in commit order.
         floats: whether it belongs to a connector's first transaction.

@@ -139,9 +139,9 @@ def _key_schema(spec: ReadSpec, fmt: Format) -> dict[str, Expression]:
 
 
 def _position(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expression]:
-    """Returns the numbers of the position, and the inputs for floors, restarts and late reads."""
+    """Returns the numbers of the position, and the inputs for other rules."""
     order, placed = spec.order, placed_of(envelope, fmt)
-    read, floating = order.floor_columns(placed)
+    read, floating = order.low_watermark_columns(placed)
     # Truncates have no key: sent again, they may be in another partition.
     has_key = envelope.op != "t"
     counts_reads = spec.counts_rows and not spec.records_reads

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from cdc_assets.changes.missing import MOST, Missing
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.changes.position import Floors
+from cdc_assets.changes.position import LowWatermarks
 from cdc_assets.errors import TerminalError
 from cdc_assets.lake.packed import PACKED
 from cdc_assets.lake.shadow_progress import ShadowProgress
@@ -53,7 +53,7 @@ class Carried:
         key_schemas: numbers of the schemas that the keys of the newest batch's records had, see
             `cdc_assets.formats.format.Format.key_schema`; empty if they were not watched.
         snapshot_starts: the begins of complete snapshots, see
-            `cdc_assets.changes.position.floor_at`.
+            `cdc_assets.changes.position.low_watermark_at`.
         max_tombstone: the highest position of a remembered delete, hexadecimal.
         max_truncate: the highest position of a truncate, hexadecimal: older rows are gone for good.
         numbering: of the source's positions, see `cdc_assets.changes.restarts` and, for binlogs,
@@ -89,7 +89,7 @@ class Carried:
     settles_at: OffsetVector | None = None
     settled_at: str = ""
     key_schemas: tuple[int, ...] = ()
-    snapshot_starts: Floors = field(default_factory=dict[int, Sequence[tuple[int, int]]])
+    snapshot_starts: LowWatermarks = field(default_factory=dict[int, Sequence[tuple[int, int]]])
     max_tombstone: str = ""
     max_truncate: str = ""
     numbering: str = ""
@@ -237,7 +237,7 @@ def _offsets(said: Mapping[str, Any] | None) -> OffsetVector | None:
     return None if said is None else OffsetVector.of(_of_partitions(said))
 
 
-def _starts(said: Mapping[str, Any]) -> Floors:
+def _starts(said: Mapping[str, Any]) -> LowWatermarks:
     return {int(p): tuple((begin, lsn) for begin, lsn in each) for p, each in said.items()}
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
-from cdc_assets_tests.model.change import Change, Floors, Position
+from cdc_assets_tests.model.change import Change, LowWatermarks, Position
 from cdc_assets_tests.model.reference import Rules
 from cdc_assets_tests.toy import profiles
 from cdc_assets_tests.toy.actions import Log, keyless_logs, logs
@@ -35,18 +35,20 @@ BOUNDED = settings(
 )
 
 
-def by_time(change: Change, _: Floors) -> Position:
+def by_time(change: Change, _: LowWatermarks) -> Position:
     return (change.ts_ms, change.offset)
 
 
-def without_floor(change: Change, _: Floors) -> Position:
+def without_low_watermark(change: Change, _: LowWatermarks) -> Position:
     return change.position
 
 
-def by_one_floor(change: Change, floors: Floors) -> Position:
+def by_one_low_watermark(change: Change, low_watermarks: LowWatermarks) -> Position:
     """The highest snapshot known, wherever in the log it lies."""
-    floor = max((floor for _, floor in floors.first), default=0) if change.floats else 0
-    return max(change.position, (floor, *change.position[1:]))
+    watermark = (
+        max((watermark for _, watermark in low_watermarks.first), default=0) if change.floats else 0
+    )
+    return max(change.position, (watermark, *change.position[1:]))
 
 
 def placeholders_as_values(records: Iterable[Record]) -> list[Change]:
@@ -85,8 +87,8 @@ BROKEN: dict[str, Callable[[Log], str | None]] = {
     "placeholders as values": lambda log: fault(log, decode=placeholders_as_values),
     "deletes forgotten": lambda log: fault(log, Rules(remember_deletes=False)),
     "truncates forgotten": lambda log: fault(log, Rules(remember_truncates=False)),
-    "no read floor": lambda log: fault(log, Rules(order=without_floor)),
-    "one read floor for all": lambda log: fault(log, Rules(order=by_one_floor)),
+    "no low watermark": lambda log: fault(log, Rules(order=without_low_watermark)),
+    "one low watermark for all": lambda log: fault(log, Rules(order=by_one_low_watermark)),
 }
 
 

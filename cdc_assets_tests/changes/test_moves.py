@@ -127,7 +127,7 @@ def test_a_cut_never_falls_between_the_two_halves() -> None:
 
 @pytest.mark.property
 @given(st.integers(0, 2**48))
-@example(545862)  # half of one is sent again into a partition without a read floor
+@example(545862)  # half of one is sent again into a partition without a low watermark
 @example(5754)  # likewise
 @examples(100)
 def test_no_log_with_changed_keys_comes_out_wrong(seed: int) -> None:

@@ -39,9 +39,9 @@ def test_numbers_that_would_break_byte_order_are_refused(numbers):
 # ── PostgreSQL ────────────────────────────────────────────────────────────────────────────
 
 
-def at(commit, lsn, *, read=False, offset=0, floor=100):
+def at(commit, lsn, *, read=False, offset=0, watermark=100):
     return postgres_position(
-        sequence_commit=commit, lsn=lsn, offset=offset, is_read=read, read_floor=floor
+        sequence_commit=commit, lsn=lsn, offset=offset, is_read=read, low_watermark=watermark
     )
 
 
@@ -385,7 +385,8 @@ def test_the_last_number_fits():
     ("rule", "bits"),
     [
         (lambda number, epoch: postgres_position(
-            sequence_commit=number, lsn=7, offset=1, is_read=False, read_floor=0, epoch=epoch), 52),
+            sequence_commit=number, lsn=7, offset=1, is_read=False, low_watermark=0, epoch=epoch,
+        ), 52),
         (lambda number, epoch: oracle_position(
             commit_scn=number, scn=7, order=0, offset=1, is_read=False, epoch=epoch), 52),
         (lambda number, epoch: sqlserver_position(
@@ -403,7 +404,7 @@ def test_a_later_epoch_is_above_all_of_an_earlier_one(rule, bits):
 
 
 @pytest.mark.unit
-def test_a_change_in_flight_follows_the_floor_of_its_own_epoch_only():
+def test_a_change_in_flight_follows_the_watermark_of_its_own_epoch_only():
     floats = {"sequence_commit": None, "offset": 1, "is_read": False, "epoch": 1}
-    assert postgres_position(lsn=40, read_floor=900, **floats)[0] == 1 << 52 | 40
-    assert postgres_position(lsn=40, read_floor=1 << 52 | 60, **floats)[0] == 1 << 52 | 60
+    assert postgres_position(lsn=40, low_watermark=900, **floats)[0] == 1 << 52 | 40
+    assert postgres_position(lsn=40, low_watermark=1 << 52 | 60, **floats)[0] == 1 << 52 | 60

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from cdc_assets_tests.model.change import (
     BEFORE_ALL,
     Change,
-    Floors,
     Held,
     Key,
+    LowWatermarks,
     Position,
     by_position,
 )
@@ -55,16 +55,18 @@ RIGHT = Rules()
 def fault(seen: Reading, rules: Rules = RIGHT) -> str | None:
     """The first batch after which the table is not what it must be; None if all are right."""
     old = changes_of(cuts.between(seen.records, {}, seen.begin))
-    floors = Floors().raised(old)
-    placed = [by_position(each, floors) for each in old]
+    low_watermarks = LowWatermarks().raised(old)
+    placed = [by_position(each, low_watermarks) for each in old]
     position: Position = max(placed, default=BEFORE_ALL) if rules.at_position else BEFORE_ALL
     rows = {key: Held(row, position) for key, row in seen.read.items()}
-    merger = Merger(seen.shape, floors=floors, rows=rows)
+    merger = Merger(seen.shape, low_watermarks=low_watermarks, rows=rows)
     doubted: set[Key | None] = set()
     before = seen.begin
     for end in seen.batches:
         sent = changes_of(cuts.between(seen.records, before, end))
-        merger = replace(merger, floors=merger.floors.raised(sent))  # by what is passed over, too
+        merger = replace(
+            merger, low_watermarks=merger.low_watermarks.raised(sent)
+        )  # by what is passed over, too
         changes = above(merger, sent, position)
         doubts = set(doubted)
         if rules.compares and (doubted or not has_reached(before, seen.until)):
@@ -92,8 +94,8 @@ def fault(seen: Reading, rules: Rules = RIGHT) -> str | None:
 
 def above(merger: Merger, changes: list[Change], position: Position) -> list[Change]:
     """What is not in the rows that were read for certain."""
-    floors = merger.floors.raised(changes)
-    return [each for each in changes if by_position(each, floors) > position]
+    low_watermarks = merger.low_watermarks.raised(changes)
+    return [each for each in changes if by_position(each, low_watermarks) > position]
 
 
 def is_passed(

@@ -18,7 +18,7 @@ from cdc_assets.changes.restarts import (
     Restarts,
     witness,
 )
-from cdc_assets_tests.model.change import Floors
+from cdc_assets_tests.model.change import LowWatermarks
 from cdc_assets_tests.toy import cuts
 from cdc_assets_tests.toy.actions import Commit, Log, Toy
 from cdc_assets_tests.toy.busy import SESSIONS, busy_log
@@ -183,11 +183,11 @@ def lost(log: Restored, accepted: dict[int, int]) -> str | None:
     for partition, end in log.ends.items():
         mine = changed(each for each in log.records if each.partition == partition)
         old = [each for each in mine if each[1].offset < end]
-        before, floors, merged = placed(old, restarts, Floors(), {})
+        before, low_watermarks, merged = placed(old, restarts, LowWatermarks(), {})
         highest = max((told.commit or () for told in before[partition]), default=())
         # One by one: those of the new numbering may stand below each other.
         for each in mine[len(old) :]:
-            by_partition, floors, _ = placed([each], restarts, floors, merged)
+            by_partition, low_watermarks, _ = placed([each], restarts, low_watermarks, merged)
             [told] = by_partition[partition]
             if told.is_overtaken or (told.may_witness and (told.commit or ()) < highest):
                 return f"p{partition}@{told.offset}: {told} below {highest}"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.changes.offsets import OffsetRange
-from cdc_assets.changes.position import Floors, floor_at, with_snapshots
+from cdc_assets.changes.position import LowWatermarks, low_watermark_at, with_snapshots
 from cdc_assets_tests.toy.profiles import examples
 
 Topic = Mapping[int, Sequence[int | None]]
@@ -22,7 +22,7 @@ class Reader:
     """Reads a topic in batches; ``readings`` counts those that had to be read once more."""
 
     topic: Topic
-    floors: Floors
+    low_watermarks: LowWatermarks
     readings: int = 0
 
     def read(self, *ranges: OffsetRange) -> None:
@@ -39,7 +39,7 @@ class Reader:
             }
 
         newest = max(lsns, default=None)
-        self.floors = with_snapshots(self.floors, starts, newest, begins)
+        self.low_watermarks = with_snapshots(self.low_watermarks, starts, newest, begins)
 
     def _rows(self, each: OffsetRange) -> dict[int, int]:
         read = enumerate(self.topic[each.partition][each.start : each.end], start=each.start)
@@ -60,7 +60,7 @@ def test_a_snapshot_that_comes_to_a_partition_in_a_later_batch_counts_there() ->
     made.read(OffsetRange(0, 0, 5))
     made.read(OffsetRange(0, 5, 9), OffsetRange(1, 0, 1))
     made.read(OffsetRange(1, 1, 2))
-    assert floor_at(made.floors, 1, 1) == 100
+    assert low_watermark_at(made.low_watermarks, 1, 1) == 100
 
 
 @pytest.mark.unit
@@ -68,7 +68,7 @@ def test_a_snapshot_does_not_count_where_it_has_not_begun() -> None:
     made = reader({0: [200], 1: [None] * 20 + [200, None]})
     made.read(OffsetRange(0, 0, 1), OffsetRange(1, 0, 10))
     made.read(OffsetRange(1, 10, 22))
-    assert [floor_at(made.floors, 1, offset) for offset in (10, 21)] == [0, 200]
+    assert [low_watermark_at(made.low_watermarks, 1, offset) for offset in (10, 21)] == [0, 200]
 
 
 @pytest.mark.unit
@@ -98,7 +98,7 @@ def topics(draw: st.DrawFn) -> Topic:
 @pytest.mark.property
 @given(st.data())
 @examples(200)
-def test_every_change_has_the_floor_of_its_place_however_the_log_is_cut(
+def test_every_change_has_the_watermark_of_its_place_however_the_log_is_cut(
     data: st.DataObject,
 ) -> None:
     topic = data.draw(topics())
@@ -109,12 +109,14 @@ def test_every_change_has_the_floor_of_its_place_however_the_log_is_cut(
         made.read(*ranges)
         for each in ranges:
             for offset in range(each.start, each.end):
-                found = floor_at(made.floors, each.partition, offset)
+                found = low_watermark_at(made.low_watermarks, each.partition, offset)
                 assert found == exact(topic, each.partition, offset)
         at = to
     again = data.draw(st.sampled_from(sorted(topic)))
-    before = made.floors
+    before = made.low_watermarks
     made.read(OffsetRange(again, 0, len(topic[again])))
     for partition, log in topic.items():
         for offset in range(len(log)):
-            assert floor_at(made.floors, partition, offset) == floor_at(before, partition, offset)
+            assert low_watermark_at(made.low_watermarks, partition, offset) == low_watermark_at(
+                before, partition, offset
+            )

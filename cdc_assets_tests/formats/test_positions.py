@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from cdc_assets.changes.position import Scheme, encode, floor_at
+from cdc_assets.changes.position import Scheme, encode, low_watermark_at
 from cdc_assets.changes.position.scheme import binlog_file, sqlserver_lsn, trail_place, yugabyte_op
 from cdc_assets.decode import SETTINGS
 from cdc_assets.formats.order import NUMBERS, OrderState, Placed, order_of
@@ -35,7 +35,7 @@ from cdc_assets_tests.pipeline import Session
 
 pytestmark = pytest.mark.spark
 
-FLOORS = {0: [(30, 5000), (60, 9000)], 1: [(-1, 5000)]}
+WATERMARKS = {0: [(30, 5000), (60, 9000)], 1: [(-1, 5000)]}
 EPOCHS = {0: [(0, 1), (40, 2)], 2: [(25, 7)]}
 Source = dict[str, Any]
 Expected = tuple[int, ...] | None
@@ -90,7 +90,7 @@ def of_postgres(source: Source, offset: int) -> Expected:
         lsn=int(lsn),
         offset=offset,
         is_read=is_read(source),
-        read_floor=floor_at(FLOORS, offset % 3, offset),
+        low_watermark=low_watermark_at(WATERMARKS, offset % 3, offset),
         epoch=epoch_of(offset),
     )
 
@@ -271,7 +271,7 @@ def as_placed(scheme: Scheme, state: OrderState | None = None) -> Placed:
 
 
 def made(frame: DataFrame, scheme: Scheme, epochs: Mapping[int, Any]) -> list[Row]:
-    state = OrderState(FLOORS, epochs)
+    state = OrderState(WATERMARKS, epochs)
     found = order_of(scheme).numbers(as_placed(scheme, state), state)
     assert len(found) == scheme.numbers
     named = [number.alias(name) for name, number in zip(NUMBERS, found, strict=False)]
@@ -302,7 +302,7 @@ def test_a_record_without_a_value_has_no_position(spark, scheme):
     assert [row["n0"] for row in made(frame, scheme, {})] == [None, None]
 
 
-def test_only_postgres_has_what_a_read_floor_is_found_by(spark):
+def test_only_postgres_has_what_a_low_watermark_is_found_by(spark):
     sources = [
         {"lsn": 100, "sequence": '[null,"100"]', "snapshot": "true"},
         {"lsn": 90, "sequence": '[null,"90"]', "snapshot": "false"},
@@ -314,7 +314,7 @@ def test_only_postgres_has_what_a_read_floor_is_found_by(spark):
     found = {}
     for scheme in (Scheme.POSTGRES, Scheme.YUGABYTE):
         frame = parsed(spark, Scheme.POSTGRES, lying)
-        columns = order_of(scheme).floor_columns(as_placed(scheme))
+        columns = order_of(scheme).low_watermark_columns(as_placed(scheme))
         rows = frame.orderBy("offset").select(*columns).collect()
         found[scheme] = [tuple(row) for row in rows]
     nothing = (None, None)
@@ -348,14 +348,14 @@ def test_columns_of_the_binlog_are_what_numbering_counts(spark):
     assert len(found) == 2
 
 
-def test_what_a_read_floor_is_found_by_has_its_epoch(spark):
+def test_what_a_low_watermark_is_found_by_has_its_epoch(spark):
     sources = [
         {"lsn": 100, "sequence": '[null,"100"]', "snapshot": "true"},
         {"lsn": 90, "sequence": '[null,"90"]', "snapshot": "false"},
     ]
     frame = parsed(spark, Scheme.POSTGRES, [places(each, at) for at, each in enumerate(sources)])
     state = OrderState(epochs={0: [(0, 1)], 1: [(5, 3)]})
-    columns = order_of(Scheme.POSTGRES).floor_columns(as_placed(Scheme.POSTGRES, state))
+    columns = order_of(Scheme.POSTGRES).low_watermark_columns(as_placed(Scheme.POSTGRES, state))
     rows = frame.orderBy("offset").select(*columns).collect()
     assert [tuple(row) for row in rows] == [(1 << 52 | 100, None), (None, 90)]
 
@@ -431,11 +431,16 @@ def test_an_event_is_told_by_its_position_without_the_offset(spark, scheme):
 
 
 def test_an_event_of_postgres_is_told_whatever_last_commit_it_is_delivered_with(spark):
-    def at(commit: int | None, lsn: int, *, floor: int = 0, epoch: int = 3) -> bytes:
-        said: Source = {"sequence_commit": commit, "lsn": lsn, "read_floor": floor, "epoch": epoch}
+    def at(commit: int | None, lsn: int, *, watermark: int = 0, epoch: int = 3) -> bytes:
+        said: Source = {
+            "sequence_commit": commit,
+            "lsn": lsn,
+            "low_watermark": watermark,
+            "epoch": epoch,
+        }
         return encode(postgres_position(**said, offset=7, is_read=False))
 
-    same = [at(90, 100), at(None, 100), at(None, 100, floor=3 << 52 | 500)]
+    same = [at(90, 100), at(None, 100), at(None, 100, watermark=3 << 52 | 500)]
     others = [at(90, 101), at(90, 100, epoch=4)]
     found = [each for each, *_ in events_at(spark, Scheme.POSTGRES, [*same, *others])]
     assert len({*found[:3]}) == 1

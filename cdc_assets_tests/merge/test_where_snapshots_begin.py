@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdc_assets.changes.position import Floors
+from cdc_assets.changes.position import LowWatermarks
 from cdc_assets_tests.merge.events import event
 from cdc_assets_tests.merge.one_table import TABLE, Make, start
 from cdc_assets_tests.pipeline import Message, Pipeline
@@ -24,7 +24,7 @@ def made(id_: int, partition: int) -> Message:
     return event("c", row, 880_000 + id_, commit=870_000, partition=partition)
 
 
-def begun(table: Pipeline) -> Floors:
+def begun(table: Pipeline) -> LowWatermarks:
     published = table.lake.history(table.entry(TABLE).target, 1)[0]
     starts = published.carried.snapshot_starts
     return {p: tuple((offset, lsn) for offset, lsn in each) for p, each in starts.items()}
@@ -44,7 +44,7 @@ def begun(table: Pipeline) -> Floors:
     ],
     ids=["at once", "behind a change", "not there yet", "two in one batch"],
 )
-def test_in_the_first_batch(pipeline: Make, log: list[Message], starts: Floors) -> None:
+def test_in_the_first_batch(pipeline: Make, log: list[Message], starts: LowWatermarks) -> None:
     assert begun(start(pipeline, *log, partitions=2)) == starts
 
 

@@ -46,7 +46,7 @@ class Change:
             undecided until resolved: see `moves`.
         before: the full row before the change, where the source sends it.
         floats: the change has no last commit; its position is as if it committed at its own
-            LSN, and `Floors` lifts it.
+            LSN, and `LowWatermarks` lifts it.
         incremental: a snapshot row that was read while the connector streamed.
         identity: common to all deliveries of one event; None for snapshot rows.
     """
@@ -87,42 +87,42 @@ Placed: TypeAlias = tuple[Position, Change]
 
 
 @dataclass(frozen=True, slots=True)
-class Floors:
-    """Read floors: LSNs of complete snapshots, with the offset where each begins.
+class LowWatermarks:
+    """Low watermarks: LSNs of complete snapshots, with the offset where each begins.
 
     A floating change counts as committed at the latest complete snapshot *before it in its
     partition*. The highest known snapshot would be wrong: a change that waited in a slow
     partition, or that is replayed, would be lifted to a snapshot that came after it. Rows of
-    an incremental snapshot raise no floor.
+    an incremental snapshot raise no watermark.
 
     Not covered: a partition that is added between a snapshot and the end of the first
     transaction after it.
 
     Attributes:
-        first: offset of the first row, by ``(partition, floor)``.
+        first: offset of the first row, by ``(partition, watermark)``.
     """
 
     first: Mapping[Coordinate, int] = field(default_factory=dict[Coordinate, int])
 
-    def raised(self, changes: Iterable[Change]) -> Floors:
-        """Returns the floors with those of the snapshot rows among the changes."""
+    def raised(self, changes: Iterable[Change]) -> LowWatermarks:
+        """Returns the low watermarks with those of the snapshot rows among the changes."""
         first = dict(self.first)
         for change in changes:
             if change.op == "r" and not change.incremental:
                 at = (change.partition, change.position[0])
                 first[at] = min(first.get(at, change.offset), change.offset)
-        return Floors(first)
+        return LowWatermarks(first)
 
     def at(self, partition: int, offset: int) -> int:
-        """Returns the floor of a floating change there; 0 if it has none."""
+        """Returns the watermark of a floating change there; 0 if it has none."""
         begun = (at for at, first in self.first.items() if at[0] == partition and first < offset)
-        return max((floor for _, floor in begun), default=0)
+        return max((watermark for _, watermark in begun), default=0)
 
 
-Order: TypeAlias = Callable[[Change, Floors], Position]
+Order: TypeAlias = Callable[[Change, LowWatermarks], Position]
 
 
-def by_position(change: Change, floors: Floors) -> Position:
-    """Returns the position that decides: the source's, lifted to the read floor if it floats."""
-    floor = floors.at(change.partition, change.offset) if change.floats else 0
-    return max(change.position, (floor, *change.position[1:]))
+def by_position(change: Change, low_watermarks: LowWatermarks) -> Position:
+    """Returns the position that decides: the source's, lifted to the low watermark if it floats."""
+    watermark = low_watermarks.at(change.partition, change.offset) if change.floats else 0
+    return max(change.position, (watermark, *change.position[1:]))

@@ -15,8 +15,8 @@ from cdc_assets_tests.model import moves
 from cdc_assets_tests.model.change import (
     BEFORE_ALL,
     Change,
-    Floors,
     Key,
+    LowWatermarks,
     Op,
     Position,
     Row,
@@ -65,11 +65,13 @@ def versions(delivered: Iterable[Change]) -> Sequence[Version]:
         delivered: its changes in order of arrival, redeliveries included.
     """
     changes = tuple(delivered)
-    floors = Floors().raised(changes)
+    low_watermarks = LowWatermarks().raised(changes)
     first: dict[object, Change] = {}
     for change in changes:
         first.setdefault(told(change), change)
-    ordered = sorted(first.values(), key=lambda each: (by_position(each, floors), each.op != "d"))
+    ordered = sorted(
+        first.values(), key=lambda each: (by_position(each, low_watermarks), each.op != "d")
+    )
     return _settled(ordered)
 
 
@@ -156,14 +158,14 @@ class Keeper:
 
     Attributes:
         rules: see `Rules`.
-        floors: read floors.
+        low_watermarks: low watermarks.
         versions: of all keys.
         ends: truncates, and deletes that ended nothing.
         applied: the highest position of all.
     """
 
     rules: Rules = Rules()
-    floors: Floors = field(default_factory=Floors)
+    low_watermarks: LowWatermarks = field(default_factory=LowWatermarks)
     versions: tuple[Version, ...] = ()
     ends: tuple[Change, ...] = ()
     applied: Position = BEFORE_ALL
@@ -176,8 +178,10 @@ class Keeper:
         3. Apply all of these in order.
         """
         changes = tuple(batch)
-        floors = self.floors.raised(changes)
-        placed = [replace(c, position=by_position(c, floors), floats=False) for c in changes]  # 1
+        low_watermarks = self.low_watermarks.raised(changes)
+        placed = [
+            replace(c, position=by_position(c, low_watermarks), floats=False) for c in changes
+        ]  # 1
         new = self._new(placed)
         lowest = min((change.position for change in new), default=BEFORE_ALL)
         keys = {change.key for change in new}
@@ -190,7 +194,7 @@ class Keeper:
                 each.read_again.clear()
         return replace(
             self,
-            floors=floors,
+            low_watermarks=low_watermarks,
             versions=(*rest, *made),
             ends=(*self.ends, *lone) if self.rules.remember_ends else (),
             applied=max(self.applied, max((c.position for c in placed), default=BEFORE_ALL)),

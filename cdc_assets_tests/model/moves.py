@@ -121,7 +121,7 @@ def _from_old_key(
     old = mates.get(source_position(change)) if is_in_doubt(change) else None
     if old is None:
         return placed
-    # A redelivery into an added partition may have a position that no read floor lifts.
+    # A redelivery into an added partition may have a position that no low watermark lifts.
     halves = sorted({
         at[:-1]
         for at, other in batch

@@ -38,7 +38,7 @@ def postgres_position(
     lsn: int,
     offset: int,
     is_read: bool,
-    read_floor: int,
+    low_watermark: int,
     epoch: int = 0,
 ) -> tuple[int, int, int]:
     """Returns the position of a PostgreSQL change: ``(last commit LSN, LSN, offset)``.
@@ -52,8 +52,8 @@ def postgres_position(
             element of ``source.sequence``.
         offset: in Kafka.
         is_read: whether the change is a row of a snapshot.
-        read_floor: of the change's place in the log, with its epoch; see
-            `cdc_assets.changes.position.floor_at`.
+        low_watermark: of the change's place in the log, with its epoch; see
+            `cdc_assets.changes.position.low_watermark_at`.
         epoch: of the change's place in the log.
 
     Raises:
@@ -63,7 +63,7 @@ def postgres_position(
     first = in_epoch(Scheme.POSTGRES, epoch, follows)
     if is_read:
         return (first, 0, offset)
-    return (max(first, read_floor) if sequence_commit is None else first, lsn, offset)
+    return (max(first, low_watermark) if sequence_commit is None else first, lsn, offset)
 
 
 def mysql_position(

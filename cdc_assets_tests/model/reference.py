@@ -19,9 +19,9 @@ from cdc_assets_tests.model.change import (
     BEFORE_ALL,
     Change,
     Coordinate,
-    Floors,
     Held,
     Key,
+    LowWatermarks,
     Order,
     Placed,
     Position,
@@ -58,8 +58,8 @@ def fold(changes: Iterable[Change], shape: Shape, *, soft: bool = False) -> Tabl
         `Merger.incomplete` lists such updates.
     """
     known = tuple(changes)
-    floors = Floors().raised(known)
-    ordered = sorted(known, key=lambda each: by_position(each, floors))
+    low_watermarks = LowWatermarks().raised(known)
+    ordered = sorted(known, key=lambda each: by_position(each, low_watermarks))
     carried: Mapping[Position, Row] = {}
     while True:
         table, given_away = _folded_with(carried, ordered, shape, soft=soft)
@@ -147,7 +147,7 @@ class Merger:
         shape: columns and key.
         soft: keep deleted rows, marked as deleted.
         rules: see `Rules`.
-        floors: read floors.
+        low_watermarks: low watermarks.
         rows: by key; with soft deletes, deleted rows too.
         deletes: remembered position of each deleted key (not with soft deletes).
         gone: the source events of all remembered deletes.
@@ -160,7 +160,7 @@ class Merger:
     shape: Shape
     soft: bool = False
     rules: Rules = Rules()
-    floors: Floors = field(default_factory=Floors)
+    low_watermarks: LowWatermarks = field(default_factory=LowWatermarks)
     rows: Mapping[Key, Held] = field(default_factory=dict[Key, Held])
     deletes: Mapping[Key, Position] = field(default_factory=dict[Key, Position])
     gone: frozenset[Position] = frozenset()
@@ -198,12 +198,12 @@ class Merger:
                 are then looked up for partial images only, and remembered deletes never.
         """
         changes = tuple(batch)
-        floors, offsets = self.floors.raised(changes), _read(self.offsets, changes)
-        placed = [(self.rules.order(change, floors), change) for change in changes]  # 1
+        low_watermarks, offsets = self.low_watermarks.raised(changes), _read(self.offsets, changes)
+        placed = [(self.rules.order(change, low_watermarks), change) for change in changes]  # 1
         truncated = _truncate(self, (at for at, change in placed if change.op == "t"))  # 2
         merged = _put(truncated, placed, look_up=look_up)  # 3
         kept = merged.truncated if self.rules.remember_truncates else BEFORE_ALL
-        return replace(merged, floors=floors, offsets=offsets, truncated=kept)
+        return replace(merged, low_watermarks=low_watermarks, offsets=offsets, truncated=kept)
 
     def replay(self, batch: Iterable[Change]) -> Merger:
         """Applies a range that was merged before in the same way; it must change nothing."""

@@ -23,7 +23,7 @@ from cdc_assets.changes.restarts import (
     newest_after,
     witness,
 )
-from cdc_assets_tests.model.change import Change, Floors, by_position
+from cdc_assets_tests.model.change import Change, LowWatermarks, by_position
 from cdc_assets_tests.toy.connector import Event, Record, changes_of
 
 Events = list[Record]
@@ -107,21 +107,21 @@ Keys = Mapping[object, tuple[int, ...]]
 
 
 def placed(
-    changes: Changes, restarts: Restarts, floors: Floors, merged: Keys
-) -> tuple[Mapping[int, list[NumberingPlace]], Floors, Keys]:
+    changes: Changes, restarts: Restarts, low_watermarks: LowWatermarks, merged: Keys
+) -> tuple[Mapping[int, list[NumberingPlace]], LowWatermarks, Keys]:
     """By partition, in offset order, what each change tells of the numbering.
 
     Args:
         changes: of a batch.
         restarts: whose epochs they have.
-        floors: of what was read before.
+        low_watermarks: of what was read before.
         merged: before.
 
     Returns:
         It, and both of the latter after the batch.
     """
     here = [(record, _in_epoch(restarts, change)) for record, change in changes]
-    raised = floors.raised(change for _, change in here)
+    raised = low_watermarks.raised(change for _, change in here)
     found: dict[int, list[NumberingPlace]] = defaultdict(list)
     earlier: dict[tuple[int, object], tuple[int, ...]] = {}
     after = dict(merged)
@@ -162,7 +162,7 @@ class Reader:
     Attributes:
         partitions: of the topic, at the first publish.
         accepts: restarts that a person accepts when asked.
-        floors, merged: of what was read.
+        low_watermarks, merged: of what was read.
     """
 
     restarts: Restarts = field(default_factory=Restarts)
@@ -170,7 +170,7 @@ class Reader:
     truncated: tuple[int, ...] = ()
     partitions: int = 0
     accepts: int = 0
-    floors: Floors = field(default_factory=Floors)
+    low_watermarks: LowWatermarks = field(default_factory=LowWatermarks)
     merged: Keys = field(default_factory=dict[object, tuple[int, ...]])
 
     def read(self, batch: Iterable[Record], partitions: int) -> list[Restart]:
@@ -206,7 +206,7 @@ class Reader:
         return min(found, key=lambda each: each.after_ms, default=None)
 
     def _placed(self, changes: Changes) -> Mapping[int, list[NumberingPlace]]:
-        return placed(changes, self.restarts, self.floors, self.merged)[0]
+        return placed(changes, self.restarts, self.low_watermarks, self.merged)[0]
 
     def _seen(self, partitions: int) -> MergedState:
         apart_ms = APART_MS if partitions > 1 else 0
@@ -229,8 +229,8 @@ class Reader:
         highest = dict(self.highest or {})
         told: list[int] = []
         newest: dict[tuple[int, object], tuple[tuple[int, ...], int]] = {}
-        found = placed(changes, self.restarts, self.floors, self.merged)
-        by_partition, self.floors, self.merged = found
+        found = placed(changes, self.restarts, self.low_watermarks, self.merged)
+        by_partition, self.low_watermarks, self.merged = found
         places = {(p, each.offset): each for p, found in by_partition.items() for each in found}
         for record, change in changes:
             partition, each = record.partition, places[record.partition, record.offset]

@@ -26,7 +26,12 @@ The *epoch* rises where a source's numbering starts again lower (`cdc_assets.cha
 for binlogs `cdc_assets.changes.numbering`). Until then it is 0 and does not show.
 """
 
-from cdc_assets.changes.position.floors import Floors, floor_at, with_snapshot, with_snapshots
+from cdc_assets.changes.position.low_watermarks import (
+    LowWatermarks,
+    low_watermark_at,
+    with_snapshot,
+    with_snapshots,
+)
 from cdc_assets.changes.position.scheme import (
     LAST,
     NUMBER_DIGITS,
@@ -41,12 +46,12 @@ from cdc_assets.changes.position.scheme import (
 __all__ = [
     "LAST",
     "NUMBER_DIGITS",
-    "Floors",
+    "LowWatermarks",
     "Scheme",
     "decode",
     "encode",
     "epoch_bits",
-    "floor_at",
+    "low_watermark_at",
     "scheme_of",
     "with_snapshot",
     "with_snapshots",

@@ -5,7 +5,7 @@ position is missing or malformed; a record without a value has none. Nothing her
 text.
 
 Only numbers that stay the same from one batch to the next are written into an expression, so that
-Spark reuses its compiled code. Read floors and epochs are one literal each, which compiled code
+Spark reuses its compiled code. Low watermarks and epochs are one literal each, which compiled code
 receives by reference.
 """
 
@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField
 
-from cdc_assets.changes.position import Floors, Scheme, epoch_bits
+from cdc_assets.changes.position import LowWatermarks, Scheme, epoch_bits
 from cdc_assets.changes.restarts import COMMIT_NUMBERS, Restarts
 from cdc_assets.decode import CATALOG
 from cdc_assets.formats.flat import Steps, after, stepped
@@ -38,13 +38,13 @@ class OrderState:
     """The data, other than its records, from which a batch's positions are made.
 
     Attributes:
-        floors: see `cdc_assets.changes.position.floor_at`.
+        low_watermarks: see `cdc_assets.changes.position.low_watermark_at`.
         epochs: see `cdc_assets.changes.restarts` and, for binlogs, `cdc_assets.changes.numbering`;
             epoch 0 where there are none.
         firsts: by partition, an offset that no record is below: all earlier steps become one.
     """
 
-    floors: Floors = field(default_factory=dict[int, Sequence[tuple[int, int]]])
+    low_watermarks: LowWatermarks = field(default_factory=dict[int, Sequence[tuple[int, int]]])
     epochs: Epochs = field(default_factory=dict)
     firsts: Mapping[int, int] = field(default_factory=dict[int, int])
 
@@ -98,8 +98,8 @@ class Order:
         is_unique: whether a position alone does.
         tells_changes: whether a position, with the key and the kind of a change, identifies a
             change that is delivered again, in a table with a key.
-        has_floors: whether changes may follow the snapshot before them, see
-            `cdc_assets.changes.position.floor_at`.
+        has_low_watermarks: whether changes may follow the snapshot before them, see
+            `cdc_assets.changes.position.low_watermark_at`.
         is_scanned: whether records have to be `scanned` in their order before positions can be
             made.
     """
@@ -109,7 +109,7 @@ class Order:
     tells_repeats: ClassVar[bool] = False
     is_unique: ClassVar[bool] = True
     tells_changes: ClassVar[bool] = False
-    has_floors: ClassVar[bool] = False
+    has_low_watermarks: ClassVar[bool] = False
     is_scanned: ClassVar[bool] = False
 
     @property
@@ -144,8 +144,8 @@ class Order:
         """
         return F.substring(position, 1, _NUMBER_BYTES * (self.scheme.numbers - 1))
 
-    def floor_columns(self, placed: Placed) -> tuple[Expression, Expression]:
-        """Returns ``read_lsn`` and ``floating_lsn``, for the read floor; NULL without a floor."""
+    def low_watermark_columns(self, placed: Placed) -> tuple[Expression, Expression]:
+        """Returns ``read_lsn`` and ``floating_lsn``, for the low watermark; NULL without one."""
         none = F.lit(None).cast("bigint")
         return none, none
 

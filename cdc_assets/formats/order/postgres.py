@@ -37,9 +37,9 @@ class PostgresOrder(Order):
       https://debezium.io/documentation/reference/3.6/connectors/postgresql.html#postgresql-read-only-incremental-snapshots
     - The first transaction after a connector's start has no last commit either. Its changes
       may have an LSN *below* that of a snapshot row (it ran while the slot was made), but are
-      newer. They follow the *read floor*: the LSN of the latest complete snapshot that began
+      newer. They follow the *low watermark*: the LSN of the latest complete snapshot that began
       before them in their partition. A later one would lift redeliveries and replays above newer
-      rows; see `cdc_assets.changes.position.floor_at`.
+      rows; see `cdc_assets.changes.position.low_watermark_at`.
     """
 
     scheme = Scheme.POSTGRES
@@ -47,13 +47,13 @@ class PostgresOrder(Order):
     tells_repeats = True
     is_unique = False
     tells_changes = True
-    has_floors = True
+    has_low_watermarks = True
 
     def placed(self, placed: Placed, state: OrderState) -> Expression:
         """Returns a record's numbers and LSNs as a struct of ``source``: ``jvm/src``, ``Postgres``.
 
-        ``n0`` is the last commit, lifted to the read floor; the LSN in a complete snapshot's row,
-        and in a change without a last commit. ``n1`` is the LSN, 0 in a snapshot's row.
+        ``n0`` is the last commit, lifted to the low watermark; the LSN in a complete snapshot's
+        row, and in a change without a last commit. ``n1`` is the LSN, 0 in a snapshot's row.
 
         ``read_lsn`` and ``floating_lsn`` are the LSN, with its epoch, of snapshot rows and of
         changes without a last commit. A row of an incremental snapshot has none: it gives no
@@ -72,7 +72,7 @@ class PostgresOrder(Order):
             source.getField("snapshot"),
             F.coalesce(placed.is_read, F.lit(False)),
             epoch_of(placed, state),
-            _floor(placed, state),
+            _low_watermark(placed, state),
             F.lit(epoch_bits(self.scheme)),
         )
 
@@ -91,7 +91,7 @@ class PostgresOrder(Order):
         epoch, lsn = F.substring(digits, 1, 16 - without), F.substring(digits, 17, 16)
         return F.unhex(F.concat(epoch, F.lit("0" * without), lsn))
 
-    def floor_columns(self, placed: Placed) -> tuple[Expression, Expression]:
+    def low_watermark_columns(self, placed: Placed) -> tuple[Expression, Expression]:
         """Returns ``read_lsn`` and ``floating_lsn`` of `placed`."""
         return placed.fact("read_lsn"), placed.fact("floating_lsn")
 
@@ -108,10 +108,10 @@ class PostgresOrder(Order):
         return placed.fact("is_late_read")
 
 
-def _floor(placed: Placed, state: OrderState) -> Expression:
-    """Applies the rule of `cdc_assets.changes.position.floor_at`."""
-    floors = state.floors
-    lowest = min((lsn for begins in floors.values() for _, lsn in begins), default=0)
-    begun = {p: [(begin + 1, lsn) for begin, lsn in begins] for p, begins in floors.items()}
+def _low_watermark(placed: Placed, state: OrderState) -> Expression:
+    """Applies the rule of `cdc_assets.changes.position.low_watermark_at`."""
+    low_watermarks = state.low_watermarks
+    lowest = min((lsn for begins in low_watermarks.values() for _, lsn in begins), default=0)
+    begun = {p: [(begin + 1, lsn) for begin, lsn in begins] for p, begins in low_watermarks.items()}
     found = stepped(placed.partition, placed.offset, after(begun, state.firsts))
     return F.coalesce(found, F.lit(lowest).cast("bigint"))

@@ -30,7 +30,7 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.offsets import Coordinate, OffsetVector
-from cdc_assets.changes.position import Floors, with_snapshot, with_snapshots
+from cdc_assets.changes.position import LowWatermarks, with_snapshot, with_snapshots
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.order import position_bytes
 from cdc_assets.formats.spec import ROW_OPS
@@ -51,13 +51,13 @@ class Knowledge:
     """Facts about a batch that its fold needs.
 
     Attributes:
-        floors: see `cdc_assets.changes.position.floor_at`.
+        low_watermarks: see `cdc_assets.changes.position.low_watermark_at`.
         amendments: what guards have learned that adds changes or completes them, in their order.
         refused: ``partition offset reason`` of records that guards refuse, each frame by itself.
         rekeyed: whether an update of the batch changes the key.
     """
 
-    floors: Floors
+    low_watermarks: LowWatermarks
     amendments: tuple[Amendment, ...] = ()
     refused: tuple[DataFrame, ...] = ()
     rekeyed: bool = False
@@ -92,7 +92,7 @@ class ChangeSet:
         """
         plan, marked = self._plan, self._decoder.omittable
         decoded = self._decoder.decode(
-            knowledge.floors, parse_here=False, tells_key_schema=observer.also.key_schemas
+            knowledge.low_watermarks, parse_here=False, tells_key_schema=observer.also.key_schemas
         )
         changes = self._merged_ones(observer.attach(decoded))
         for amend in knowledge.amendments:
@@ -109,7 +109,9 @@ class ChangeSet:
 
     def decoded(self, knowledge: Knowledge) -> DataFrame:
         """Returns the changes of rows as they are written, with deletes of their old keys."""
-        return self._with_old_keys(_of_rows(self._decoder.decode(knowledge.floors)), knowledge)
+        return self._with_old_keys(
+            _of_rows(self._decoder.decode(knowledge.low_watermarks)), knowledge
+        )
 
     def from_its_beginning(self, decoded: DataFrame) -> DataFrame:
         """Leaves out changes from before the offsets at which the table begins, or was read."""
@@ -121,7 +123,7 @@ class ChangeSet:
             return changes
         return with_old_keys_deleted(changes, self._decoder.omittable)
 
-    def floors(self, known: Floors, figures: BatchFigures) -> Floors:
+    def low_watermarks(self, known: LowWatermarks, figures: BatchFigures) -> LowWatermarks:
         """Adds the complete snapshots that this batch has rows of; may read the batch."""
         starts = {each.partition: each.start for each in self._plan.ranges}
 
@@ -131,7 +133,7 @@ class ChangeSet:
 
         return with_snapshots(known, starts, figures.max_read, begins)
 
-    def renumbered_floors(self, known: Floors, figures: BatchFigures) -> Floors:
+    def renumbered_watermarks(self, known: LowWatermarks, figures: BatchFigures) -> LowWatermarks:
         """Does the same if the figures are those of other epochs; reads the batch."""
         return known if figures.max_read is None else with_snapshot(known, self._begins)
 
@@ -144,7 +146,7 @@ class ChangeSet:
 
     def rejected(self, knowledge: Knowledge) -> DataFrame:
         """Returns ``partition offset reason`` of the records that cannot be merged."""
-        decoded = self._decoder.decode(knowledge.floors)
+        decoded = self._decoder.decode(knowledge.low_watermarks)
         reason = F.col("reject").alias("reason")
         rejected = decoded.where("reject IS NOT NULL").select("partition", "offset", reason)
         if not self._decoder.format.has_many_rows:
@@ -157,7 +159,7 @@ class ChangeSet:
         Raises:
             TerminalError: if it is unknown which changes of other partitions they precede.
         """
-        decoded = self.from_its_beginning(self._decoder.decode(knowledge.floors))
+        decoded = self.from_its_beginning(self._decoder.decode(knowledge.low_watermarks))
         found = decoded.where((F.col("op") == "t") & F.col("reject").isNull()).select(
             "partition",
             "offset",

@@ -18,10 +18,10 @@ from cdc_assets.merge.guards.key_partitions import Settling
 from cdc_assets.merge.guards.key_schemas import KeySchemas
 from cdc_assets.merge.guards.lone_tombstones import LoneTombstones
 from cdc_assets.merge.guards.lost_values import LostValues
+from cdc_assets.merge.guards.low_watermarks import Snapshots
 from cdc_assets.merge.guards.moved_keys import MovedKeys
 from cdc_assets.merge.guards.other_tables import OtherTables
 from cdc_assets.merge.guards.placeholders import Placeholders
-from cdc_assets.merge.guards.read_floors import Snapshots
 from cdc_assets.merge.guards.restarts import RestartedSource
 from cdc_assets.merge.guards.scattered_keys import ScatteredKeys
 from cdc_assets.merge.guards.statements import DdlStatements

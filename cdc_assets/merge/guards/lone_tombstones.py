@@ -43,10 +43,10 @@ class LoneTombstones(Guard):
         decoder, key, numbers = this.batch.decoder, this.plan.schema.key, this.plan.numbers
         context = self.setting.context
         with self.means.steps.step("look up"):
-            decoded = decoder.decode(known.floors, tombstone_keys=True)
+            decoded = decoder.decode(known.low_watermarks, tombstone_keys=True)
             before = None
             if context is not None:
-                before = decoder.decode(known.floors, context, tombstone_keys=True)
+                before = decoder.decode(known.low_watermarks, context, tombstone_keys=True)
             found = pinned(orphans(decoded, before, key, numbers))
             named, unread = by_name(found, key)
             if not unread.isEmpty():

@@ -6,7 +6,7 @@ is in the row of the old key. In any other create the same text is data.
 
 A *move* is identified by the numbers that all deliveries of its event share (`Order.event_at`):
 not by the Kafka offset, nor by the last commit, which a recreated connector does not know, nor by
-the read floor, which may differ between the partitions of the delete and the create.
+the low watermark, which may differ between the partitions of the delete and the create.
 
 The delete and the create may come in different batches. A create with a placeholder whose delete
 is not in the batch may hold text of the user's, or leave alone a value whose row is gone. The

@@ -17,4 +17,4 @@ class DdlStatements(Guard):
         if not this.figures.signs["by_op"].get(STATEMENT) or this.plan.statements_known:
             return this
         with self.means.steps.step("look for statements"):
-            return NeedsDdl(statements_among(this.batch.decoder, this.knowledge.floors))
+            return NeedsDdl(statements_among(this.batch.decoder, this.knowledge.low_watermarks))

@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import Coordinate
-from cdc_assets.changes.position import Floors, Scheme
+from cdc_assets.changes.position import LowWatermarks, Scheme
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.spec import STATEMENT
@@ -20,19 +20,21 @@ from cdc_assets.schema.ddl import Ddl
 _MOST: Final = 1000
 
 
-def statements_among(decoder: BatchDecoder, floors: Floors) -> tuple[Coordinate, ...]:
+def statements_among(
+    decoder: BatchDecoder, low_watermarks: LowWatermarks
+) -> tuple[Coordinate, ...]:
     """Returns where there are statements that may have changed the table other than row by row.
 
     Args:
         decoder: of the batch; the columns that it knows do not matter.
-        floors: see `cdc_assets.changes.position.floor_at`.
+        low_watermarks: see `cdc_assets.changes.position.low_watermark_at`.
 
     Raises:
         TerminalError: if there are too many to read one by one.
     """
     plan, likely = decoder.plan, decoder.format.may_tell(decoder.raw)
     with translated("look for statements", plan.where):
-        decoded = decoder.decode(floors, likely)
+        decoded = decoder.decode(low_watermarks, likely)
         found = decoded.where(F.col("op") == STATEMENT).select("partition", "offset")
         rows = found.distinct().limit(_MOST + 1).collect()
     if len(rows) > _MOST:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.names import Shard
-from cdc_assets.changes.position import Floors
+from cdc_assets.changes.position import LowWatermarks
 from cdc_assets.formats.changes import Reading, decode
 from cdc_assets.formats.format import Format
 from cdc_assets.formats.order import OrderState
@@ -91,7 +91,7 @@ class BatchDecoder:
 
     def decode(
         self,
-        floors: Floors,
+        low_watermarks: LowWatermarks,
         raw: DataFrame | None = None,
         *,
         tombstone_keys: bool = False,
@@ -101,7 +101,7 @@ class BatchDecoder:
         """Decodes all records; those without a known schema come with a rejection.
 
         Args:
-            floors: see `cdc_assets.changes.position.floor_at`.
+            low_watermarks: see `cdc_assets.changes.position.low_watermark_at`.
             raw: other records of the table; None for the batch's own.
             tombstone_keys: whether to decode the keys of records without a value too.
             parse_here: see `ReadSpec`; observing the changes has the same effect.
@@ -109,7 +109,7 @@ class BatchDecoder:
         """
         spec = replace(
             self._spec,
-            state=OrderState(floors, self.plan.epochs, self._firsts if raw is None else {}),
+            state=OrderState(low_watermarks, self.plan.epochs, self._firsts if raw is None else {}),
             tombstone_keys=tombstone_keys,
             parse_here=parse_here,
             tells_key_schema=tells_key_schema,

@@ -11,7 +11,7 @@ from typing import Final
 from cdc_assets.changes.missing import Missing
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
-from cdc_assets.changes.position import Floors, Scheme
+from cdc_assets.changes.position import LowWatermarks, Scheme
 from cdc_assets.changes.valid_through import Witness
 from cdc_assets.formats.layout import Layout
 from cdc_assets.formats.order import NUMBERS, Epochs
@@ -141,7 +141,7 @@ class BatchPlan:
         return f"cdc_{self.attempt.replace('-', '')}"
 
     @property
-    def snapshot_starts(self) -> Floors:
+    def snapshot_starts(self) -> LowWatermarks:
         """Beginnings of complete snapshots by partition, as the newest publish recorded them."""
         if self.published is None:
             return dict.fromkeys(range(self.partitions), ())

@@ -206,7 +206,7 @@ class Attempt:
             seen=plan.partitions if is_tail else before.seen,
             highest_delete=merged.highest_delete,
             truncated=merged.truncated,
-            floors=merged.floors,
+            low_watermarks=merged.low_watermarks,
             side=before.side,
             missing=before.missing.union(rejected) if is_tail else before.missing - merged.settled,
             entries=before.entries + len(merged.entries),

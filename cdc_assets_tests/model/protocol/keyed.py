@@ -44,8 +44,8 @@ class Keyed:
     def merge(self, found: Found, batch: Sequence[Change]) -> Merged:
         """Applies a batch to the state that was found."""
         before = found.before
-        floors = before.floors.raised(batch)
-        placed = [(by_position(change, floors), change) for change in batch]
+        low_watermarks = before.low_watermarks.raised(batch)
+        placed = [(by_position(change, low_watermarks), change) for change in batch]
         way = self._choose(found, placed)
         look_up = way is Way.CONDITIONAL_UPSERT
         deletes = _positions(found) if look_up else {}
@@ -53,7 +53,7 @@ class Keyed:
             shape=self.shape,
             soft=self.soft,
             rules=Rules(whole_moves=self.whole_moves),
-            floors=before.floors,
+            low_watermarks=before.low_watermarks,
             rows=found.rows,
             deletes=deletes,
             gone=frozenset(event_of(entry.position) for entry in found.entries),
@@ -74,7 +74,7 @@ class Keyed:
             applied=higher(before.applied, newest(placed)),
             highest_delete=highest([before.highest_delete, *(entry.position for entry in entries)]),
             truncated=after.truncated,
-            floors=floors,
+            low_watermarks=low_watermarks,
             settled=coordinates(change for at, change in placed if at > _bound(merger, change)),
             incomplete=after.incomplete,
             is_nothing=not (touched or entries or truncates),

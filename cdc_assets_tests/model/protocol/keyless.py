@@ -57,7 +57,7 @@ class Keyless:
             applied=higher(before.applied, placed),
             highest_delete=(),
             truncated=after.since,
-            floors=before.floors,
+            low_watermarks=before.low_watermarks,
             settled=coordinates(batch),
             incomplete=(),
             is_nothing=not batch,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from cdc_assets_tests.model.change import Change, Coordinate, Floors, Placed, Position
+from cdc_assets_tests.model.change import Change, Coordinate, LowWatermarks, Placed, Position
 from cdc_assets_tests.model.protocol.published import Entry, Published
 
 Rows: TypeAlias = Mapping[Any, Any]
@@ -62,7 +62,7 @@ class Merged:
         applied: highest position of each partition, this batch included.
         highest_delete: highest position of all remembered deletes.
         truncated: position of the newest truncate.
-        floors: with the snapshots of this batch.
+        low_watermarks: with the snapshots of this batch.
         settled: coordinates of the changes that need not be merged again: with a key those that
             were newer than their row, without one all.
         incomplete: coordinates of changes that this batch cannot complete.
@@ -75,7 +75,7 @@ class Merged:
     applied: Mapping[int, Position]
     highest_delete: Position
     truncated: Position
-    floors: Floors
+    low_watermarks: LowWatermarks
     settled: frozenset[Coordinate]
     incomplete: tuple[Coordinate, ...]
     is_nothing: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cdc_assets_tests.model.change import BEFORE_ALL, Coordinate, Floors, Key, Position
+from cdc_assets_tests.model.change import BEFORE_ALL, Coordinate, Key, LowWatermarks, Position
 from cdc_assets_tests.model.protocol.topic import Vector
 
 
@@ -38,7 +38,7 @@ class Published:
         seen: number of partitions of the topic at the newest publish that moved the offsets.
         highest_delete: highest position of a remembered delete.
         truncated: position of the newest truncate.
-        floors: where complete snapshots begin.
+        low_watermarks: where complete snapshots begin.
         side: the snapshot of the side table that belongs to it; None: nothing is remembered.
         missing: coordinates below the offsets whose records are not merged.
         late: coordinates of other deliveries of those that came after a delete whose row has
@@ -53,7 +53,7 @@ class Published:
     seen: int = 0
     highest_delete: Position = BEFORE_ALL
     truncated: Position = BEFORE_ALL
-    floors: Floors = field(default_factory=Floors)
+    low_watermarks: LowWatermarks = field(default_factory=LowWatermarks)
     side: int | None = None
     missing: frozenset[Coordinate] = frozenset()
     late: frozenset[Coordinate] = frozenset()

@@ -58,13 +58,15 @@ class RestartedSource(Guard):
 
         Their positions have these epochs, and are lifted by the batch's own snapshots in them too.
         """
-        figures, floors, known = this.figures, this.knowledge.floors, None
+        figures, low_watermarks, known = this.figures, this.knowledge.low_watermarks, None
         is_same = epochs == this.plan.epochs
         batch = this.batch
         if not is_same:
             batch = batch.replanned(replace(this.plan, epochs=epochs))
         if this.may_rise:
-            lifted = batch.changes.floors if is_same else batch.changes.renumbered_floors
-            floors, known = lifted(floors, figures), self.means.lookups(this.batch)
+            lifted = (
+                batch.changes.low_watermarks if is_same else batch.changes.renumbered_watermarks
+            )
+            low_watermarks, known = lifted(low_watermarks, figures), self.means.lookups(this.batch)
         may_reject = figures.rejected > 0
-        return looked_at(batch.decoder, floors, known, may_reject=may_reject)
+        return looked_at(batch.decoder, low_watermarks, known, may_reject=may_reject)

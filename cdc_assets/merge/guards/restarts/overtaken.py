@@ -13,7 +13,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_assets.changes.position import Floors
+from cdc_assets.changes.position import LowWatermarks
 from cdc_assets.formats.order import order_of
 from cdc_assets.formats.record_keys import has_moved
 from cdc_assets.formats.spec import ROW_OPS
@@ -33,21 +33,25 @@ _DIGITS: Final = 16
 
 @contextmanager
 def looked_at(
-    decoder: BatchDecoder, floors: Floors, known: KeyLookups | None, *, may_reject: bool = True
+    decoder: BatchDecoder,
+    low_watermarks: LowWatermarks,
+    known: KeyLookups | None,
+    *,
+    may_reject: bool = True,
 ) -> Iterator[DataFrame]:
     """Yields the records of a batch that have a position, with ``is_overtaken``.
 
     Args:
         decoder: of the batch.
-        floors: see `cdc_assets.changes.position.floor_at`.
+        low_watermarks: see `cdc_assets.changes.position.low_watermark_at`.
         known: look-ups of keys in the lake; None if no change is without a last commit.
         may_reject: whether a record may be rejected. Where none is, rows need not be decoded.
     """
-    plan, decoded = decoder.plan, decoder.decode(floors)
+    plan, decoded = decoder.plan, decoder.decode(low_watermarks)
     if may_reject:
         decoded = decoded.where(F.col("reject").isNull())
     placed = decoded.where(F.col("n0").isNotNull())
-    if known is None or not plan.schema.key or not order_of(plan.layout.scheme).has_floors:
+    if known is None or not plan.schema.key or not order_of(plan.layout.scheme).has_low_watermarks:
         yield placed.withColumn(_FLAG, F.lit(False))
         return
     narrow = placed.select(*_FACTS, *plan.numbers, "key", "old_key")

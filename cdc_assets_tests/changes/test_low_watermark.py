@@ -1,4 +1,4 @@
-"""Why the read floor is that of the partition, of complete snapshots, and below no commit.
+"""Why the low watermark is that of the partition, of complete snapshots, and below no commit.
 
 And why rows of incremental snapshots do not stand at their LSN.
 """
@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from cdc_assets_tests.model.change import Change, Floors, Position, by_position
+from cdc_assets_tests.model.change import Change, LowWatermarks, Position, by_position
 from cdc_assets_tests.model.reference import Merger, Rules
 from cdc_assets_tests.toy.actions import (
     Action,
@@ -32,15 +32,15 @@ FLOATING = Insert(0, 0, {"n": 0}), Insert(1, 1, {"n": 0}), Commit(1, 0), Snapsho
 """Key 1 is committed before the snapshot, key 0 in the transaction that was open then."""
 
 
-def at_one_position(floor: int) -> Callable[[Change, Floors], Position]:
+def at_one_position(watermark: int) -> Callable[[Change, LowWatermarks], Position]:
     """Snapshot rows and floating changes alike at the highest snapshot row of any kind."""
 
-    def order(change: Change, _: Floors) -> Position:
+    def order(change: Change, _: LowWatermarks) -> Position:
         first, lsn, offset = change.position
         if change.op == "r":
             return (first, first, offset)
-        at = max(lsn, floor)
-        return (at, at, offset) if change.floats or first == floor else change.position
+        at = max(lsn, watermark)
+        return (at, at, offset) if change.floats or first == watermark else change.position
 
     return order
 
@@ -55,7 +55,7 @@ def log_of(actions: Sequence[Action]) -> tuple[Toy, list[Change]]:
 def values(
     batches: Sequence[Sequence[Change]], *, known: int | None = None
 ) -> dict[object, object]:
-    """``n`` by key after some batches; with a floor for all that is ``known``, or the rule."""
+    """``n`` by key after some batches; with a watermark for all that is ``known``, or the rule."""
     order = by_position if known is None else at_one_position(known)
     merger = Merger(SINGLE.shape, rules=Rules(order=order))
     for batch in batches:
