@@ -37,6 +37,7 @@ from cdc_assets.merge.intake.replicable import (
     require_fields,
     require_in_one_partition,
     require_one_database,
+    require_same_key,
     require_sent,
     require_usable,
     sharded,
@@ -201,38 +202,15 @@ class TypeSource:
             table.require_whole(f"table={entry.table} topic={entry.topic}")
 
     def require_same_key(self, entry: TableEntry, table: TableSchema) -> None:
-        """Fails if the table has another primary key by now, so that the lake's may hold two rows.
+        """Fails if the lake's key may hold two rows by now: see `require_same_key`.
 
-        A database that was not asked tells nothing, and a column that the lake does not have yet
-        comes with its first record. A configured key is a person's affair.
-
-        Args:
-            entry: the table.
-            table: the lake's columns, after the batch's steps.
-
-        Raises:
-            TerminalError: if it has.
+        A database that was not asked tells nothing. A configured key is a person's affair.
         """
         there = self.answers.known_table(entry)
         if there is None or not table.key or self._source.overrides(entry.table).primary_key:
             return
-        facts, mine = self.answers.facts(entry) or {}, table.of_source
-        numbers = {c.identity.number: c.name for c in mine.columns if c.identity.number}
-        sent = {each.sent_as: each.name for each in mine.columns}
-        called = {n: numbers.get(_number(facts, n)) or sent.get(n) for n in there.names}
-        primary = {called.get(name) for name in there.primary_key}
-        now = [name for name in there.names if called[name] in mine.key]
-        if None in primary or primary <= {*mine.key} or there.identifies(now):
-            return
-        what = (
-            f"the primary key is {', '.join(there.primary_key)} by now, and the key of the lake's "
-            f"rows is {', '.join(mine.key)}: rows that differ elsewhere would be lost"
-        )
-        remedy = (
-            "cdc-assets rebuild TABLE --from-source, or --from-snapshot; if the lake's key is "
-            "unique, name it under tables.<schema.table>.primary_key"
-        )
-        raise TerminalError(what, where=f"table={entry.table} topic={entry.topic}", remedy=remedy)
+        facts = self.answers.facts(entry) or {}
+        require_same_key(entry, table, there, {n: _number(facts, n) for n in there.names})
 
     def recreated(self, entry: TableEntry) -> OnBreak:
         """Returns the policy for another table of the same name."""

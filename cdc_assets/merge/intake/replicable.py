@@ -13,7 +13,7 @@ The key of a table's records is its primary key, unless somebody has said otherw
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -264,6 +264,41 @@ def require_in_one_partition(
     remedy = (
         "make the primary key the record's (message.key.columns), or write the topic with one "
         "partition, and take a new snapshot"
+    )
+    raise TerminalError(what, where=_where(entry), remedy=remedy)
+
+
+def require_same_key(
+    entry: TableEntry, table: TableSchema, there: SourceTable, at_source: Mapping[str, int]
+) -> None:
+    """Requires that the lake's key still identifies the rows of a table at its source.
+
+    A column that the lake does not have yet comes with its first record.
+
+    Args:
+        entry: the table.
+        table: the lake's columns, with a key.
+        there: the table at its source.
+        at_source: the numbers of its columns there, 0 if unknown.
+
+    Raises:
+        TerminalError: if the table has another primary key by now.
+    """
+    mine = table.of_source
+    numbers = {c.identity.number: c.name for c in mine.columns if c.identity.number}
+    sent = {each.sent_as: each.name for each in mine.columns}
+    called = {name: numbers.get(at_source[name]) or sent.get(name) for name in there.names}
+    primary = {called.get(name) for name in there.primary_key}
+    now = [name for name in there.names if called[name] in mine.key]
+    if None in primary or primary <= {*mine.key} or there.identifies(now):
+        return
+    what = (
+        f"the primary key is {', '.join(there.primary_key)} by now, and the key of the lake's "
+        f"rows is {', '.join(mine.key)}: rows that differ elsewhere would be lost"
+    )
+    remedy = (
+        "cdc-assets rebuild TABLE --from-source, or --from-snapshot; if the lake's key is "
+        "unique, name it under tables.<schema.table>.primary_key"
     )
     raise TerminalError(what, where=_where(entry), remedy=remedy)
 
