@@ -90,7 +90,7 @@ def test_without_what_tells_its_offsets_it_says_how_to_go_on(
     with pytest.raises(TerminalError, match="cdc-assets rebuild TABLE"):
         made.merge(TABLE)
     rebuild = rebuild_of(made.config, made.spark, made.entry(TABLE), "test")
-    standing = rebuild.standing()
+    standing = rebuild.tables.standing()
     rebuild.begin(standing, from_now=False)
     assert [each.records for each in rebuild.fill(standing)] == [3]
     assert rebuild.swap(standing)

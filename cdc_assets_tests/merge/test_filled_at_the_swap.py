@@ -46,7 +46,7 @@ def test_it_takes_the_rows_that_its_offsets_say(
     first, second = (
         rebuild_of(table.config, table.spark, table.entry(TABLE), name) for name in ("a", "b")
     )
-    standing = first.standing()
+    standing = first.tables.standing()
     first.begin(standing, from_now=False)
     assert list(first.fill(standing))
     filled = 0
@@ -84,7 +84,7 @@ def test_columns_that_came_after_the_last_rows_are_read_under_their_present_name
     """A process that died between a batch's steps and its rows leaves such a table beside."""
     table = start(pipeline, added({"n": 1, "name": "a"}, 10))
     rebuild = rebuild_of(table.config, table.spark, table.entry(TABLE), "test")
-    standing = rebuild.standing()
+    standing = rebuild.tables.standing()
     rebuild.begin(standing, from_now=False)
     assert list(rebuild.fill(standing))
     name = sql.table("lake", rebuild.tables.shadow_entry(1).target)

@@ -118,7 +118,7 @@ def test_what_lies_there_from_before_the_tables_beginning_is_not_even_decoded(
     gone = change("c", 20, id=2, name="b", n=2, gone="x", large=True)
     made = start(pipeline, change("c", 10, id=1, name="a", n=1), gone, **REFUSING)
     rebuild = rebuild_of(made.config, made.spark, made.entry(TABLE), "test")
-    standing = rebuild.standing()
+    standing = rebuild.tables.standing()
     rebuild.begin(standing, from_now=True)
     made.produce(TABLE, [change("r", 30, id=1, name="a", n=1)])
     assert list(rebuild.fill(standing))

@@ -50,7 +50,7 @@ def test_what_a_table_has_learned_since_the_swap_stays(pipeline: Make) -> None:
     entry = table.entry(TABLE)
     know(table, entry.target, AtSource("old"))
     rebuild = rebuild_of(table.config, table.spark, entry, "test")
-    standing = rebuild.standing()
+    standing = rebuild.tables.standing()
     rebuild.begin(standing, from_now=False)
     assert list(rebuild.fill(standing))
     know(table, rebuild.tables.shadow_entry(1).target, AtSource("built"))
@@ -205,16 +205,16 @@ def test_a_rebuild_that_has_begun_goes_on_in_its_way(pipeline: Make) -> None:
     table = three(pipeline)
     rebuild = rebuild_of(table.config, table.spark, table.entry(TABLE), "test")
     with faults() as seen:
-        rebuild.begin(rebuild.standing(), from_now=True)
+        rebuild.begin(rebuild.tables.standing(), from_now=True)
     assert rebuild.abandon()
     for point in seen.seen:
         with faults(Fault(point, How.DEATH)) as hook, pytest.raises(Death):
-            rebuild.begin(rebuild.standing(), from_now=True)
+            rebuild.begin(rebuild.tables.standing(), from_now=True)
         assert hook.happened
-        if rebuild.standing().shadow is not None:
-            assert rebuild.begin(rebuild.standing(), from_now=False), point
+        if rebuild.tables.standing().shadow is not None:
+            assert rebuild.begin(rebuild.tables.standing(), from_now=False), point
             assert rebuild.abandon()
-    assert rebuild.begin(rebuild.standing(), from_now=False) is None
+    assert rebuild.begin(rebuild.tables.standing(), from_now=False) is None
     with pytest.raises(TerminalError, match="has begun from its log"):
         rebuilt(table, from_snapshot=True)
     assert rebuilt(table)
@@ -228,10 +228,10 @@ def test_a_second_process_conflicts_with_the_end_of_the_first(pipeline: Make, en
     spoil(table)
     entry = table.entry(TABLE)
     first, second = (rebuild_of(table.config, table.spark, entry, name) for name in ("a", "b"))
-    standing = first.standing()
+    standing = first.tables.standing()
     first.begin(standing, from_now=False)
     assert list(first.fill(standing))
-    seen = second.standing()
+    seen = second.tables.standing()
     second.begin(seen, from_now=False)
     if ends == "swapped in":
         assert first.swap(standing)
@@ -256,7 +256,7 @@ def test_abandoning_one_that_was_swapped_in_says_so(pipeline: Make) -> None:
     table = three(pipeline)
     spoil(table)
     rebuild = rebuild_of(table.config, table.spark, table.entry(TABLE), "test")
-    standing = rebuild.standing()
+    standing = rebuild.tables.standing()
     rebuild.begin(standing, from_now=False)
     assert list(rebuild.fill(standing))
     assert rebuild.swap(standing)
@@ -267,7 +267,7 @@ def test_abandoning_one_that_was_swapped_in_says_so(pipeline: Make) -> None:
     assert (done.swapped, done.kept) == (True, "before_rebuild_1")
     (words,) = said
     assert "its rows stay" in words
-    assert not rebuild.standing().swapped, "it is tidied up"
+    assert not rebuild.tables.standing().swapped, "it is tidied up"
     assert names(table) == {1: "a", 3: "c"}
     run_rebuild(table.config, name, said.append, abandon=True)
     assert said[-1] == "no rebuild was begun; the table is as it was"
@@ -336,7 +336,7 @@ def test_it_may_be_interrupted_at_each_effect_and_run_again(pipeline: Make) -> N
 
     def run() -> None:
         rebuild = rebuild_of(table.config, session, table.entry(TABLE), "test")
-        standing = rebuild.standing()
+        standing = rebuild.tables.standing()
         if not standing.swapped:
             rebuild.begin(standing, from_now=False)
             list(rebuild.fill(standing))
@@ -372,20 +372,20 @@ def test_what_was_abandoned_leaves_nothing_to_the_next(pipeline: Make) -> None:
     spoil(table)
     rebuild = rebuild_of(table.config, table.spark, table.entry(TABLE), "test")
     assert not rebuild.abandon()
-    standing = rebuild.standing()
+    standing = rebuild.tables.standing()
     rebuild.begin(standing, from_now=False)
     list(rebuild.fill(standing))
-    beside = rebuild.standing().shadow
+    beside = rebuild.tables.standing().shadow
     assert beside is not None
     side = side_name(beside.name)
     assert table.lake.side(side) is not None
     assert rebuilt(table, abandon=True, dry_run=True)
-    assert rebuild.standing().shadow is not None, "a dry run drops nothing"
+    assert rebuild.tables.standing().shadow is not None, "a dry run drops nothing"
     with faults(Fault("spark: drop table", How.DEATH)), pytest.raises(Death):
         rebuild.abandon()
     assert table.lake.side(side) is None, "the side table is the first to go"
     with pytest.raises(TerminalError, match="rebuild --abandon"):
-        rebuild.begin(rebuild.standing(), from_now=False)
+        rebuild.begin(rebuild.tables.standing(), from_now=False)
     assert rebuild.abandon()
     assert not rebuild.abandon()
     assert table.lake.state(beside.name) is None

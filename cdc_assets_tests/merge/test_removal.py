@@ -76,7 +76,7 @@ class Operator:
 
     def begin_rebuild(self) -> None:
         rebuild = rebuild_of(self.table.config, self.table.spark, self.entry, "test")
-        standing = rebuild.standing()
+        standing = rebuild.tables.standing()
         rebuild.begin(standing, from_now=False)
         list(rebuild.fill(standing))
 

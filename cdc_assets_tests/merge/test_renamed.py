@@ -344,7 +344,7 @@ def test_a_rebuild_that_is_overtaken_puts_nothing_of_the_topic_before_in_its_pla
     shop = begun()
     config, spark = shop.made.config, shop.made.spark
     overtaken = rebuild_of(config, spark, shop.entries()["t"], "test")
-    standing = overtaken.standing()
+    standing = overtaken.tables.standing()
     overtaken.begin(standing, from_now=how_far == "begun from now")
     if how_far == "filled":
         assert [each.records for each in overtaken.fill(standing)] == [len(OLD)]
@@ -366,16 +366,16 @@ def test_a_rebuild_that_is_overtaken_puts_nothing_of_the_topic_before_in_its_pla
 def test_what_a_rebuild_remembers_does_not_replace_what_was_learned_since(begun: Make) -> None:
     shop = begun()
     rebuild = rebuild_of(shop.made.config, shop.made.spark, shop.entries()["t"], "test")
-    standing = rebuild.standing()
+    standing = rebuild.tables.standing()
     rebuild.begin(standing, from_now=False)
     assert [*rebuild.fill(standing)]
     assert rebuild.swap(standing)
     shop.renamed()
     assert shop.replicate() == {}
-    learned = rebuild.standing().old.properties
+    learned = rebuild.tables.standing().old.properties
     rebuild.tidy()
-    assert not rebuild.standing().swapped
-    assert rebuild.standing().old.properties == learned
+    assert not rebuild.tables.standing().swapped
+    assert rebuild.tables.standing().old.properties == learned
     assert shop.replicate() == {}
     assert shop.rows() == BOTH
 

@@ -27,7 +27,7 @@ def test_no_batch_goes_into_a_table_that_another_process_has_started(
     rows = [event("c", {"id": n, "name": "a"}, 10 * n, commit=10 * n - 1) for n in range(1, 5)]
     table = start(pipeline, *rows, batch={"max_records": 1})
     first = started(table)
-    standing = first.standing()
+    standing = first.tables.standing()
     first.begin(standing, from_now=False)
     begun = list[str]()
 
@@ -38,18 +38,18 @@ def test_no_batch_goes_into_a_table_that_another_process_has_started(
                 second = started(table)
                 assert second.abandon()
                 if anew == "from its log":
-                    second.begin(second.standing(), from_now=False)
+                    second.begin(second.tables.standing(), from_now=False)
                 else:
                     begin_to_read(second)
 
     with hooked(others), pytest.raises(ConflictError):
         list(first.fill(standing))
     assert begun
-    beside = first.standing().shadow
+    beside = first.tables.standing().shadow
     assert beside is not None
     assert not beside.total_records
     with pytest.raises(ConflictError):
-        first.swap(first.standing())
+        first.swap(first.tables.standing())
 
 
 def started(table: Pipeline) -> TableRebuild:
@@ -57,7 +57,7 @@ def started(table: Pipeline) -> TableRebuild:
 
 
 def begin_to_read(rebuild: TableRebuild) -> None:
-    standing = rebuild.standing()
+    standing = rebuild.tables.standing()
     work = ShadowTable(rebuild.tables, standing.generation)
     read = BegunRead(None, (), 0)
     work.begin(standing.old, lambda schema: frozenset(c.name for c in schema.columns), read)
