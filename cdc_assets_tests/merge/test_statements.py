@@ -262,7 +262,7 @@ def test_a_renamed_column_waits_for_its_statement_and_keeps_its_values(pipeline:
     with pytest.raises(TerminalError, match="called is new, and name is lacking"):
         made.merge(TABLE)
     assert names(made) == {1: "old", 2: "old"}
-    tell(made, statement(400, "ALTER TABLE t CHANGE name called text", "id", "called"))
+    tell(made, statement(400, "ALTER TABLE t CHANGE name called longtext", "id", "called"))
     assert list(drift(made).lines()) == ["rename name to called"]
     made.merge(TABLE)
     assert list(drift(made).lines()) == []
@@ -327,7 +327,7 @@ def test_statements_that_have_expired_are_no_cut(pipeline: Make) -> None:
     assert before is not None
     for future in made.admin.delete_records([TopicPartition(made.prefix, 0, 3)]).values():
         future.result(30)
-    tell(made, statement(600, "ALTER TABLE t CHANGE name called text", "id", "called"))
+    tell(made, statement(600, "ALTER TABLE t CHANGE name called longtext", "id", "called"))
     found = history()
     assert found is not None
     assert found.broken == before.broken

@@ -85,8 +85,6 @@ POSTGRES: Kinds = {
     "a_text": Kind("text", _TEXT),
     "a_varchar": Kind("varchar(9)", ("'a'", "''")),
     "a_char": Kind("char(5)", ("'a'", "'abcde'"), here="{}::text", back="{}::text::char(5)::text"),
-    "an_xml": Kind("xml", ("""'<?xml version="1.0" encoding="UTF-8"?><a/>'""", "'<b>ä</b>'"),
-                   here="nullif(concat({}), '')", back="{}::text"),
     "a_name": Kind("name", ("'a'",)),
     "a_label": Kind("label", ("'a'", "''")),
     "bytes": Kind("bytea", (r"'\xdeadbeef00'", "''")),
