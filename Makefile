@@ -12,8 +12,6 @@ PYTEST_ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 # Two stacks side by side take 8 GB; STACKS=1 is for less, and takes longer.
 STACKS ?= 2
-# Workers import all modules of tests anew: on two processors one process alone is done sooner.
-UNIT_WORKERS ?= $(if $(filter 1 2,$(shell nproc 2>/dev/null)),0,logical)
 # Of `make soak`: which share of its modules; after so many seconds it begins no further test.
 PART ?= 1/1
 SECONDS ?= 3600
@@ -45,7 +43,7 @@ dev: install  ## Dagster at 127.0.0.1:3000 (PORT=3001 for another) with ./replic
 	  exec dagster dev -h 127.0.0.1 -p $(PORT)
 
 unit: .venv/.synced  ## the tests that start nothing: less than a minute
-	$(BIN)/pytest -q -m unit -n $(UNIT_WORKERS) --maxprocesses 4 --durations=10 $(PYTEST_ARGS)
+	$(BIN)/pytest -q -m unit -n logical --maxprocesses 4 --durations=10 $(PYTEST_ARGS)
 
 test: install $(HOME_DIR)/.installed-optional  ## every test, on two stacks; STACKS=1 for one (PYTEST_ARGS='-k keys' for some)
 	$(BIN)/pytest -n $(STACKS) --dist loadscope --no-loadscope-reorder --durations=40 $(PYTEST_ARGS)
