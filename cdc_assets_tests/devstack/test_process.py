@@ -87,6 +87,16 @@ def test_a_process_of_an_earlier_version_is_known_by_its_time_of_day(files):
     running_before(files, create_time=running.create_time)
 
 
+def test_a_system_that_tells_no_boot_knows_its_processes_by_their_time_of_day(files, monkeypatch):
+    """As macOS, which has no /proc."""
+    monkeypatch.setattr(process, "_BOOT", files[0].with_name("missing"))
+    running = start(files, "import time; time.sleep(600)")
+    assert running.birth == ""
+    assert running.alive
+    assert process.stop(files[1])
+    assert gone(running.pid)
+
+
 def test_a_process_id_that_another_program_has_meanwhile_is_never_signalled(files):
     running = start(files, "import time; time.sleep(600)")
     other = f"{running.birth}1"

@@ -28,6 +28,8 @@ _POLL_SECONDS = 0.02
 _ROUNDS = 5
 _LAST_LINES = 20
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+_STARTED = 19
+"""The place of ``starttime`` behind the name of the program, see proc_pid_stat(5)."""
 _started_here: dict[int, subprocess.Popen[bytes]] = {}
 
 
@@ -55,7 +57,8 @@ class RunningProcess:
     """One started process, as recorded in its pidfile.
 
     ``config`` is the configuration file for which it was started; empty if there was none.
-    ``birth`` is its beginning; empty in pidfiles of version 1.0.0, which have the time of day only.
+    ``birth`` is its beginning; empty where the system does not tell it from its boot on (macOS),
+    and in pidfiles of version 1.0.0: then the time of day decides.
     """
 
     pid: int
@@ -94,7 +97,7 @@ class RunningProcess:
         try:
             process = psutil.Process(self.pid)
             if self.birth:
-                same = _birth(process) == self.birth
+                same = _birth(self.pid) == self.birth
             else:
                 same = abs(process.create_time() - self.create_time) < 0.01
             return process if same and process.status() != psutil.STATUS_ZOMBIE else None
@@ -139,22 +142,24 @@ def spawn(command: Command, log: Path, pidfile: Path, settings: Settings) -> Non
     with _fresh_log(log) as out:
         child = _popen(command, out)
     _started_here[child.pid] = child
-    process = psutil.Process(child.pid)
     RunningProcess(
         child.pid,
-        process.create_time(),
+        psutil.Process(child.pid).create_time(),
         settings.port,
         command.stop_signal,
         settings.fingerprint,
         settings.config,
-        _birth(process),
+        _birth(child.pid),
     ).write(pidfile)
 
 
-def _birth(process: psutil.Process) -> str:
-    """Returns the system's boot, and the seconds from it to the beginning of a process."""
-    seconds = process.create_time() - psutil.boot_time()
-    return f"{_BOOT.read_text().strip()} {seconds:.2f}"
+def _birth(pid: int) -> str:
+    """Returns the system's boot, and the ticks from it to a process's beginning; empty without."""
+    try:
+        boot, said = _BOOT.read_text().strip(), Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return ""
+    return f"{boot} {said.rpartition(b')')[2].split()[_STARTED].decode()}"
 
 
 def _popen(command: Command, out: IO[bytes]) -> subprocess.Popen[bytes]:
