@@ -139,7 +139,7 @@ def _key_schema(spec: ReadSpec, fmt: Format) -> dict[str, Expression]:
 
 
 def _position(envelope: Envelope, spec: ReadSpec, fmt: Format) -> dict[str, Expression]:
-    """Returns the numbers of the position, and the inputs for other rules."""
+    """Returns a position's numbers, and what low watermarks, restarts and late reads need."""
     order, placed = spec.order, placed_of(envelope, fmt)
     read, floating = order.low_watermark_columns(placed)
     # Truncates have no key: sent again, they may be in another partition.

@@ -72,7 +72,7 @@ class WorkerSlot:
     Attributes:
         services: of the configuration.
         cuts: of the arguments.
-        discoveries: of other tables in topics, found by batches and not reported yet.
+        discoveries: of other tables, found by batches and not reported yet, each with the topic.
 
     Args:
         config: the configuration.
@@ -93,7 +93,7 @@ class WorkerSlot:
         self._new_session = new_session
         self._session: SparkSession | None = None
         self.services = Services(config)
-        self.discoveries: list[Discovery] = []
+        self.discoveries: list[tuple[str, Discovery]] = []
 
     def session(self) -> SparkSession:
         """Returns the session; opens a session if there is none."""
@@ -111,7 +111,8 @@ class WorkerSlot:
         return Connections(log, lake, Histories(log), self._witnesses, self.cuts, self._register)
 
     def _register(self, entry: TableEntry, names: Sequence[str], changes: int) -> None:
-        self.discoveries.append(add_seen(self.services, entry, names, changes))
+        found = add_seen(self.services, entry, names, changes)
+        self.discoveries.append((entry.topic, found))
 
     @cached_property
     def replicator(self) -> Replicator:

@@ -27,12 +27,8 @@ class Snapshots(Guard):
         """Adds where a snapshot begins, if that decides on the position of a change."""
         if not this.may_rise:
             return known
-        low_watermarks = self._after(this)
-        return (
-            replace(known, low_watermarks=low_watermarks)
-            if low_watermarks != known.low_watermarks
-            else known
-        )
+        found = self._after(this)
+        return known if found == known.low_watermarks else replace(known, low_watermarks=found)
 
     def settle(self, last: Pass) -> Pass:
         """Finds the low watermarks after the batch, unless they were learned."""

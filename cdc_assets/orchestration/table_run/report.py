@@ -73,11 +73,11 @@ def _report_others(step: TableStep) -> None:
     """Logs tables that share the topic, and that discovery has not seen at the topic's ends."""
     discoveries = step.slot.discoveries
     while discoveries:
-        found = discoveries.pop()
+        topic, found = discoveries.pop(0)
         for other in found.added:
-            step.context.log.info(f"{other.table} was found in topic {other.topic}")
+            step.context.log.info(f"{other.table} was found in topic {topic}")
         for refused in found.refused:
-            step.context.log.error(f"a table in a shared topic cannot be added: {refused}")
+            step.context.log.error(f"a table in topic {topic} cannot be added: {refused}")
 
 
 def lag_of(step: TableStep, topic: str, committed: OffsetVector) -> Lag | None:
