@@ -14,7 +14,7 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from cdc_assets.lake.properties import Published
-from cdc_assets.lake.state import published_by
+from cdc_assets.lake.state import ancestry, published_by
 
 KEPT: Final = "before_rewind_"
 """Start of the names of tags on snapshots that a rewind has replaced; a number follows."""
@@ -81,21 +81,21 @@ class Past:
 
     def newest_publish(self, snapshot: int) -> KeptPublish | None:
         """Returns the newest publish in a snapshot's ancestry, despite other writers' snapshots."""
-        return next(_publishes(self.snapshots, snapshot), None)
+        return next(_publishes(self.table, snapshot), None)
 
     def since(self, snapshot: int) -> tuple[KeptPublish, ...]:
         """Returns the publishes of ``main`` that are not in a snapshot's ancestry."""
-        there = {each.snapshot_id for each in _ancestry(self.snapshots, snapshot)}
+        there = {each.snapshot_id for each in ancestry(self.table, snapshot)}
         return tuple(each for each in self.line if each.snapshot not in there)
 
     def is_at(self, snapshot: int) -> bool:
         """Whether ``main`` has the rows of a snapshot, without later writes."""
-        return any(each == snapshot for each in _same_rows(self.snapshots, self.head))
+        return any(each == snapshot for each in _same_rows(self.table, self.head))
 
     def was_rewound(self, tag: str, head: int, to: int) -> bool:
         """Whether ``main`` moved from one snapshot to another, leaving this tag."""
         moves = pairwise(each.snapshot_id for each in self.table.metadata.snapshot_log)
-        line = (each.snapshot_id for each in _ancestry(self.snapshots, self.head))
+        line = (each.snapshot_id for each in ancestry(self.table, self.head))
         return self.tags.get(tag) == head and (head, to) in moves and to in line
 
     def columns_since(self, snapshot: int) -> tuple[str, ...]:
@@ -113,10 +113,10 @@ def read_past(table: Table) -> Past | None:
         return None
     snapshots = {each.snapshot_id: each for each in table.metadata.snapshots}
     tags = _tags(table)
-    line = tuple(_publishes(snapshots, head.snapshot_id))
+    line = tuple(_publishes(table, head.snapshot_id))
     there = {each.snapshot for each in line}
     rewound = {
-        name: tuple(each for each in _publishes(snapshots, at) if each.snapshot not in there)
+        name: tuple(each for each in _publishes(table, at) if each.snapshot not in there)
         for name, at in tags.items()
     }
     return Past(table, snapshots, head.snapshot_id, line, rewound, tags)
@@ -134,25 +134,17 @@ def _tags(table: Table) -> dict[str, int]:
     return {name: tags[name] for name in newest}
 
 
-def _publishes(snapshots: Mapping[int, Snapshot], snapshot: int) -> Iterator[KeptPublish]:
+def _publishes(table: Table, snapshot: int) -> Iterator[KeptPublish]:
     """Yields our kept publishes in a snapshot's ancestry, newest first."""
-    for each in _ancestry(snapshots, snapshot):
+    for each in ancestry(table, snapshot):
         published = published_by(each)
         if published is not None:
             yield _kept(each, published)
 
 
-def _ancestry(snapshots: Mapping[int, Snapshot], snapshot: int) -> Iterator[Snapshot]:
-    """Yields a snapshot and its kept ancestors."""
-    found = snapshots.get(snapshot)
-    while found is not None:
-        yield found
-        found = snapshots.get(found.parent_snapshot_id or 0)
-
-
-def _same_rows(snapshots: Mapping[int, Snapshot], snapshot: int) -> Iterator[int]:
+def _same_rows(table: Table, snapshot: int) -> Iterator[int]:
     """Yields a snapshot and the snapshots it compacted."""
-    for each in _ancestry(snapshots, snapshot):
+    for each in ancestry(table, snapshot):
         yield each.snapshot_id
         if not _is_compaction(each):
             return

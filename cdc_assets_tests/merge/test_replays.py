@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from cdc_assets.changes.offsets import OffsetRange, OffsetVector
 from cdc_assets.errors import LostRangeError
 from cdc_assets.lake import Published
 from cdc_assets.lake.carried import Carried
+from cdc_assets.lake.past import KeptPublish
 from cdc_assets.log.hours import WindowOffsets, hour_of
 from cdc_assets.log.values import Watermarks
 from cdc_assets.merge.intake.planning.plans import Replays, merged_part
@@ -43,11 +45,13 @@ def replays(
     *,
     hour: WindowOffsets | None = None,
     log_begin: OffsetVector | None = None,
+    line: tuple[KeptPublish, ...] = (),
 ) -> Replays:
     newest = SimpleNamespace(published=published(own, committed))
     marks = Watermarks(log_begin or at(0, 0), committed)
     topics = SimpleNamespace(in_hour=lambda *_: hour, marks=lambda _: marks)
-    lake = SimpleNamespace(state=lambda *_: newest)
+    past = SimpleNamespace(line=line)
+    lake = SimpleNamespace(state=lambda *_: newest, past=lambda _: past)
     configured = SimpleNamespace(mode=lambda _: Mode.CHANGELOG)
     return Replays(cast("Any", configured), cast("Any", lake), cast("Any", topics))
 
@@ -95,3 +99,34 @@ def test_what_the_log_has_lost_is_not_missed_before_the_beginning(own: int, is_l
             made.ranges(ENTRY, HOUR)
     else:
         assert made.ranges(ENTRY, HOUR) == (OffsetRange(0, 7, 9),)
+
+
+EMPTIED = WindowOffsets(at(7, 5), at(9, 5))
+"""An hour of a log whose second partition has lost all its five records."""
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("merged", "before", "topic_id", "first", "is_lost"),
+    [
+        (at(0, 5), timedelta(0), "topic", AT - timedelta(days=1), False),
+        (at(0, 4), timedelta(0), "topic", AT - timedelta(days=1), True),
+        (at(0, 5), timedelta(seconds=-1), "topic", AT - timedelta(days=1), True),
+        (at(0, 5), timedelta(0), "another", AT - timedelta(days=1), True),
+        (at(0, 5), timedelta(0), "topic", AT, True),
+    ],
+    ids=["merged", "one was not", "within the hour", "of another topic", "the first hour"],
+)
+def test_records_merged_before_the_hour_are_not_missed(
+    merged: OffsetVector, before: timedelta, topic_id: str, first: datetime, is_lost: bool
+) -> None:
+    older = replace(published(None, merged), published_at=AT - before, topic_id=topic_id)
+    newest = replace(published(None, at(9, 5)), published_at=AT + timedelta(days=1))
+    line = tuple(KeptPublish(n, each.published_at, each) for n, each in enumerate((newest, older)))
+    made = replays(None, at(9, 5), hour=EMPTIED, log_begin=at(0, 5), line=line)
+    entry = replace(ENTRY, hours_from=first)
+    if is_lost:
+        with pytest.raises(LostRangeError, match=r"hour 2026-03-04-00:00: 1:\[0,5\) is gone"):
+            made.ranges(entry, HOUR)
+    else:
+        assert made.ranges(entry, HOUR) == (OffsetRange(0, 7, 9),)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
@@ -157,6 +158,9 @@ class Replays:
     def ranges(self, entry: TableEntry, window: HourWindow) -> tuple[OffsetRange, ...]:
         """Returns an hour's merged offsets, without empty ranges.
 
+        A partition whose records of that time are gone held none of the hour if they had all been
+        merged before it began: a kept publish shows that.
+
         Raises:
             LostRangeError: if the log may no longer hold the hour's beginning, of what comes after
                 the table's own.
@@ -166,11 +170,11 @@ class Replays:
         own = _beginning(published)
         offsets = self.topics.in_hour(entry, window)
         begin = self.topics.marks(entry).begin.as_dict()
-        lost = [
-            f"{p}:[0,{at})"
-            for p, at in begin.items()
-            if at > own.get(p) and offsets.start.get(p) <= at
-        ]
+        gone = {p: at for p, at in begin.items() if at > own.get(p) and offsets.start.get(p) <= at}
+        older = OffsetVector()
+        if gone and not window.is_first(entry.hours_from):
+            older = self._merged_by(entry, published, window.start)
+        lost = [f"{p}:[0,{at})" for p, at in gone.items() if older.get(p) < at]
         if lost:
             what = (
                 f"the log may no longer hold the start of hour {window}: {' '.join(lost)} is gone"
@@ -180,6 +184,16 @@ class Replays:
                 what, where=where, remedy="replay later hours, or re-snapshot", page="lost-hour"
             )
         return merged_part(published, offsets.ranges)
+
+    def _merged_by(self, entry: TableEntry, newest: Published, time: datetime) -> OffsetVector:
+        """Returns the offsets of the last kept publish up to a time; empty if it is not kept."""
+        past = self.lake.past(entry.target)
+        for kept in past.line if past else ():
+            own = kept.published.of_shard(entry.shard_value)
+            is_same_log = own and own.topic_id == newest.topic_id
+            if own and is_same_log and own.published_at <= time:
+                return own.offsets
+        return OffsetVector()
 
     def _published(self, entry: TableEntry) -> Published:
         """Returns the newest publish of a table; fails if the table cannot be replayed.
