@@ -107,12 +107,19 @@ def total_length(ranges: tuple[OffsetRange, ...]) -> int:
 
 
 def limited(ranges: tuple[OffsetRange, ...], limit: int) -> tuple[OffsetRange, ...]:
-    """Cuts to about ``limit`` offsets in all, each partition in proportion to what it has.
+    """Cuts to ``limit`` offsets in all, each partition in proportion to what it has.
 
-    Every partition that has any keeps at least one offset, so that all of them advance.
+    Every partition that has any keeps at least one offset, so that all of them advance. So there
+    may be more offsets than ``limit``, by at most one for each partition.
     """
     total = total_length(ranges)
     if total <= limit:
         return ranges
-    shares = ((r, min(r.length, max(1, r.length * limit // total))) for r in ranges)
-    return tuple(replace(r, end=r.start + share) for r, share in shares)
+    shares = [min(r.length, max(1, r.length * limit // total)) for r in ranges]
+    left = limit - sum(shares)  # else the last batch of a log would have a few records
+    cut = list[OffsetRange]()
+    for each, share in zip(ranges, shares, strict=True):
+        more = max(0, min(left, 1, each.length - share))
+        left -= more
+        cut.append(replace(each, end=each.start + share + more))
+    return tuple(cut)

@@ -47,7 +47,8 @@ def test_a_limit_cuts_every_partition_and_skips_nothing(ranges, limit):
         (each.partition, each.start) for each in ranges
     ]
     assert all(0 < each.length <= whole.length for each, whole in zip(cut, ranges, strict=True))
-    assert total_length(cut) <= limit + len(ranges)
+    most = total_length(ranges)
+    assert min(limit, most) <= total_length(cut) <= limit + len(ranges)
 
 
 @pytest.mark.unit
@@ -55,6 +56,20 @@ def test_a_partition_without_anything_to_read_is_given_nothing_by_a_limit():
     """What lies beyond it is of a later hour."""
     ranges = (OffsetRange(0, 5, 5), OffsetRange(1, 0, 100))
     assert limited(ranges, 10) == (OffsetRange(0, 5, 5), OffsetRange(1, 0, 10))
+
+
+@pytest.mark.unit
+def test_a_log_of_three_limits_takes_three_batches():
+    """Rounding down would leave a fourth one a few records."""
+    rest = tuple(OffsetRange(p, 0, n) for p, n in enumerate((299_780, 300_346, 299_841, 300_033)))
+    for _ in range(3):
+        cut = limited(rest, 400_000)
+        assert total_length(cut) == 400_000
+        rest = tuple(
+            OffsetRange(each.partition, done.end, each.end)
+            for each, done in zip(rest, cut, strict=True)
+        )
+    assert total_length(rest) == 0
 
 
 # ── how a batch is applied ────────────────────────────────────────────────────────────────
