@@ -28,7 +28,7 @@ class BatchConfig(Strict):
         table_seconds: maximum seconds of a table's turn in a run; ended likewise.
     """
 
-    max_records: int = Field(default=2_000_000, ge=1)
+    max_records: int = Field(default=1_000_000, ge=1)
     max_record_bytes: int = Field(default=32 << 20, ge=1 << 10, le=1 << 30)
     drain_seconds: float = Field(default=240, gt=0)
     statement_seconds: float = Field(default=900, gt=0)
