@@ -9,6 +9,7 @@ import pytest
 
 from cdc_assets.errors import LostRangeError, RejectedRecordError, TerminalError
 from cdc_assets.lake.branches import BranchState
+from cdc_assets.log.hours import hour_of
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.statements import sql
 from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone
@@ -158,6 +159,32 @@ def test_replayed_hours_change_nothing(pipeline: Make) -> None:
     assert after.published is not None
     assert before.published is not None
     assert after.published.offsets == before.published.offsets
+
+
+def test_an_hour_is_replayed_although_a_partition_has_lost_what_was_merged_before(
+    pipeline: Make,
+) -> None:
+    made = pipeline()
+    made.create_topic(TABLE, partitions=2)
+    made.produce(TABLE, [event("c", {"id": 1, "name": "a"}, 10, commit=5)])
+    made.merge(TABLE)
+    state = made.lake.state(made.entry(TABLE).target)
+    assert state is not None
+    assert state.published is not None
+    hour = hour_of(state.published.published_at)
+    later = replace(
+        event("c", {"id": 2, "name": "b"}, 20, commit=15),
+        partition=1,
+        timestamp_ms=round(hour.end.timestamp() * 1000),
+    )
+    made.produce(TABLE, [later])
+    made.merge(TABLE)
+    made.expire(TABLE, before=1)
+    replicator, entry = made.replicator(), made.entry(TABLE)
+    replayed = replicator.replay(entry, [hour.next()], run_id="replay")
+    assert sum(batch.records for batch in replayed) == 1
+    with pytest.raises(LostRangeError, match=r"0:\[0,1\) is gone"):
+        list(replicator.replay(entry, [hour], run_id="replay"))
 
 
 def test_offsets_below_the_logs_start_stop_the_table_and_name_the_range(pipeline: Make) -> None:
