@@ -17,7 +17,6 @@ from cdc_assets.changes.offsets import OffsetRange, OffsetVector
 from cdc_assets.errors import LostRangeError
 from cdc_assets.lake import Published
 from cdc_assets.lake.carried import Carried
-from cdc_assets.lake.past import KeptPublish
 from cdc_assets.log.hours import WindowOffsets, hour_of
 from cdc_assets.log.values import Watermarks
 from cdc_assets.merge.intake.planning.plans import Replays, merged_part
@@ -45,13 +44,13 @@ def replays(
     *,
     hour: WindowOffsets | None = None,
     log_begin: OffsetVector | None = None,
-    line: tuple[KeptPublish, ...] = (),
+    kept: tuple[Published, ...] = (),
+    topic_id: str = "topic",
 ) -> Replays:
-    newest = SimpleNamespace(published=published(own, committed))
+    newest = SimpleNamespace(published=replace(published(own, committed), topic_id=topic_id))
     marks = Watermarks(log_begin or at(0, 0), committed)
     topics = SimpleNamespace(in_hour=lambda *_: hour, marks=lambda _: marks)
-    past = SimpleNamespace(line=line)
-    lake = SimpleNamespace(state=lambda *_: newest, past=lambda _: past)
+    lake = SimpleNamespace(state=lambda *_: newest, history=lambda *_: kept)
     configured = SimpleNamespace(mode=lambda _: Mode.CHANGELOG)
     return Replays(cast("Any", configured), cast("Any", lake), cast("Any", topics))
 
@@ -107,23 +106,36 @@ EMPTIED = WindowOffsets(at(7, 5), at(9, 5))
 
 @pytest.mark.unit
 @pytest.mark.parametrize(
-    ("merged", "before", "topic_id", "first", "is_lost"),
+    ("merged", "before", "topic_id", "generation", "first", "is_lost"),
     [
-        (at(0, 5), timedelta(0), "topic", AT - timedelta(days=1), False),
-        (at(0, 4), timedelta(0), "topic", AT - timedelta(days=1), True),
-        (at(0, 5), timedelta(seconds=-1), "topic", AT - timedelta(days=1), True),
-        (at(0, 5), timedelta(0), "another", AT - timedelta(days=1), True),
-        (at(0, 5), timedelta(0), "topic", AT, True),
+        (at(0, 5), timedelta(0), "topic", 0, AT - timedelta(days=1), False),
+        (at(0, 4), timedelta(0), "topic", 0, AT - timedelta(days=1), True),
+        (at(0, 5), timedelta(seconds=-1), "topic", 0, AT - timedelta(days=1), True),
+        (at(0, 5), timedelta(0), "another", 0, AT - timedelta(days=1), True),
+        (at(0, 5), timedelta(0), "", 0, AT - timedelta(days=1), True),
+        (at(0, 5), timedelta(0), "topic", 1, AT - timedelta(days=1), True),
+        (at(0, 5), timedelta(0), "topic", 0, AT, True),
     ],
-    ids=["merged", "one was not", "within the hour", "of another topic", "the first hour"],
-)
+    ids=[
+        "merged", "one was not", "within the hour", "of another topic", "of an unknown topic",
+        "before a rebuild", "the first hour",
+    ],
+)  # fmt: skip
 def test_records_merged_before_the_hour_are_not_missed(
-    merged: OffsetVector, before: timedelta, topic_id: str, first: datetime, is_lost: bool
+    merged: OffsetVector,
+    before: timedelta,
+    topic_id: str,
+    generation: int,
+    first: datetime,
+    is_lost: bool,
 ) -> None:
     older = replace(published(None, merged), published_at=AT - before, topic_id=topic_id)
+    older = replace(older, carried=replace(older.carried, generation=generation))
     newest = replace(published(None, at(9, 5)), published_at=AT + timedelta(days=1))
-    line = tuple(KeptPublish(n, each.published_at, each) for n, each in enumerate((newest, older)))
-    made = replays(None, at(9, 5), hour=EMPTIED, log_begin=at(0, 5), line=line)
+    known = topic_id and "topic"  # a broker without ids has none for either
+    made = replays(
+        None, at(9, 5), hour=EMPTIED, log_begin=at(0, 5), kept=(newest, older), topic_id=known
+    )
     entry = replace(ENTRY, hours_from=first)
     if is_lost:
         with pytest.raises(LostRangeError, match=r"hour 2026-03-04-00:00: 1:\[0,5\) is gone"):

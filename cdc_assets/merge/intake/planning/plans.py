@@ -5,6 +5,7 @@ Finds the offsets of a replay: what the table has merged, from its own beginning
 
 from __future__ import annotations
 
+import sys
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -186,13 +187,16 @@ class Replays:
         return merged_part(published, offsets.ranges)
 
     def _merged_by(self, entry: TableEntry, newest: Published, time: datetime) -> OffsetVector:
-        """Returns the offsets of the last kept publish up to a time; empty if it is not kept."""
-        past = self.lake.past(entry.target)
-        for kept in past.line if past else ():
-            own = kept.published.of_shard(entry.shard_value)
-            is_same_log = own and own.topic_id == newest.topic_id
-            if own and is_same_log and own.published_at <= time:
-                return own.offsets
+        """Returns the offsets of the last kept publish up to a time; empty if none shows them.
+
+        Before a rebuild the log may have been cut back and have grown again. A broker without ids
+        of topics does not tell whether it is the same topic.
+        """
+        log = newest.topic_id, newest.carried.generation
+        for each in self.lake.history(entry.target, sys.maxsize, entry.shard_value):
+            if each.published_at <= time:
+                is_same = each.topic_id and (each.topic_id, each.carried.generation) == log
+                return each.offsets if is_same else OffsetVector()
         return OffsetVector()
 
     def _published(self, entry: TableEntry) -> Published:
