@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 from pyspark.sql.connect.client import SparkConnectClient
 
-from cdc_assets.merge.batch.execution import BatchExecution
+from cdc_assets.merge.batch import BatchExecution
 from cdc_assets.merge.statements.deadline import Steps
 from cdc_assets_tests.merge.changing_table import KINDS, started
 from cdc_assets_tests.merge.events import event, tombstone, truncate
