@@ -273,6 +273,18 @@ def test_a_connector_as_it_is_documented_has_no_finding(settings: dict[str, str]
         ),
         (POSTGRES, UNWRAP, "transformations", "PARTIAL"),
         (
+            MARIADB,
+            {"converters": "b", "b.type": "x.TinyIntOneToBooleanConverter"},
+            "transformations",
+            "PARTIAL",
+        ),
+        (
+            POSTGRES,
+            {"post.processors": "p", "p.type": "x.S3LargeMessagePostProcessor"},
+            "transformations",
+            "PARTIAL",
+        ),
+        (
             POSTGRES,
             {**UNWRAP, **FIELDS, "transforms.flat.delete.tombstone.handling.mode": "drop"},
             "deletes_dropped",
@@ -335,9 +347,29 @@ def test_a_connector_that_does_not_run_is_named() -> None:
     assert said(POSTGRES, "task 0 is FAILED") == {"connector_state": Verdict.NO}
 
 
-def test_modes_of_a_newer_connector_leave_the_configured_ones() -> None:
-    connector = Connector("shop", "", {**POSTGRES, "decimal.handling.mode": "of tomorrow"})
-    assert configured_as(connector, ConnectorConfig()) == ConnectorConfig()
+def test_modes_of_a_newer_connector_are_not_known() -> None:
+    newer = {**POSTGRES, **BARE, "time.precision.mode": "structured"}
+    assert configured_as(Connector("shop", "", newer), ConnectorConfig()) is None
+    assert said(newer, modes=TEXTS) == {"modes_differ": Verdict.NO}
+
+
+def test_modes_are_read_in_any_case_as_by_the_connector() -> None:
+    settings = {**POSTGRES, **BARE, "binary.handling.mode": " HEX"}
+    assert said(settings, modes=TEXTS) == {"modes_differ": Verdict.NO}
+    modes = ConnectorConfig(binary_handling_mode="hex", decimal_handling_mode="string")
+    assert said(settings, modes=modes) == {}
+
+
+def test_a_placeholder_in_hexadecimal_is_the_text_that_it_stands_for() -> None:
+    """PostgreSQL's connector writes that; Oracle's takes the setting as it is."""
+    modes = ConnectorConfig(unavailable_value_placeholder="hex:e28885")
+    assert modes.unavailable_value_placeholder == "\u2205"
+    for setting in ("hex:e28885", "\u2205"):
+        settings = {**POSTGRES, "unavailable.value.placeholder": setting}
+        assert said(settings, modes=modes) == {}
+    for setting in ("hex:e28886", "hex:ff", "hex:_"):
+        settings = {**POSTGRES, "unavailable.value.placeholder": setting}
+        assert said(settings, modes=modes) == {"placeholder_differs": Verdict.NO}
 
 
 SERVER = PostgresServer(

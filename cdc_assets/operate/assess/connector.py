@@ -7,7 +7,7 @@ nothing tells what it does with NULL.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Literal
@@ -91,8 +91,16 @@ class Connector:
     @property
     def transforms(self) -> tuple[tuple[str, str], ...]:
         """Alias and class of each transformation."""
-        names = [each.strip() for each in self.get("transforms").split(",") if each.strip()]
-        return tuple((each, self.get(f"transforms.{each}.type")) for each in names)
+        return tuple(self._parts("transforms", "transforms."))
+
+    @property
+    def alterers(self) -> tuple[tuple[str, str], ...]:
+        """The same of its custom converters and post-processors, which change values."""
+        return (*self._parts("converters"), *self._parts("post.processors"))
+
+    def _parts(self, setting: str, before: str = "") -> Iterator[tuple[str, str]]:
+        names = (each.strip() for each in self.get(setting).split(","))
+        return ((each, self.get(f"{before}{each}.type")) for each in names if each)
 
     def writes(self, topic: str) -> bool:
         """Returns whether a topic may be one of its tables'."""
@@ -175,17 +183,21 @@ class ConnectorCase:
     expected: ExpectedConnector
 
 
-def configured_as(connector: Connector, said: ConnectorConfig) -> ConnectorConfig:
-    """Returns the configured modes of a connector, replaced with its actual ones."""
+def configured_as(connector: Connector, said: ConnectorConfig) -> ConnectorConfig | None:
+    """Returns the configured modes of a connector, replaced with its actual ones.
+
+    None if one is not known, such as a mode of a newer connector.
+    """
     unknown = "include.unknown.datatypes"
     names = [each for each in MODES if connector.get(each) and each != unknown]
-    really: dict[str, object] = {each.replace(".", "_"): connector.get(each) for each in names}
+    modes = {each.replace(".", "_"): connector.get(each).strip().lower() for each in names}
+    really: dict[str, object] = {**modes}
     if connector.get(unknown):
         really[unknown.replace(".", "_")] = connector.is_on(unknown, default=False)
     try:
         return ConnectorConfig.model_validate({**said.model_dump(), **really})
-    except ValueError:  # a mode of a newer connector
-        return said
+    except ValueError:
+        return None
 
 
 def encoding_of(records: Iterable[RawRecord]) -> Encoding | None:
