@@ -292,6 +292,18 @@ def test_a_connector_as_it_is_documented_has_no_finding(settings: dict[str, str]
         ),
         (
             POSTGRES,
+            {**UNWRAP, **FIELDS, "transforms.flat.delete.tombstone.handling.mode": "rewrite"},
+            "nulls_replaced",
+            "PARTIAL",
+        ),
+        (
+            POSTGRES,
+            {**UNWRAP, **FIELDS, "transforms.flat.delete.handling.mode": "rewrite"},
+            "nulls_replaced",
+            "PARTIAL",
+        ),
+        (
+            POSTGRES,
             {"column.mask.hash.SHA-256.with.salt.x": "a.b.c"},
             "columns_left_out",
             "PARTIAL",
@@ -320,6 +332,12 @@ def test_a_setting_that_exactness_needs_otherwise_is_named(
     base: dict[str, str], changed: dict[str, str], name: str, verdict: str
 ) -> None:
     assert said({**base, **changed}) == {name: Verdict(verdict)}
+
+
+def test_rows_that_are_rewritten_keep_null_if_that_is_asked_for() -> None:
+    mode = {"transforms.flat.delete.tombstone.handling.mode": "rewrite-with-tombstone"}
+    kept = {"transforms.flat.replace.null.with.default": "false"}
+    assert said({**POSTGRES, **UNWRAP, **FIELDS, **mode, **kept}) == {}
 
 
 def test_settings_that_matter_without_a_database_only() -> None:

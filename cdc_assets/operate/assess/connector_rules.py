@@ -189,6 +189,17 @@ def _dropped_deletes(facts: ConnectorCase) -> Iterable[Obstacle]:
             yield Obstacle(problem, words={"place": place})
 
 
+def _rewritten_nulls(facts: ConnectorCase) -> Iterable[Obstacle]:
+    """Judges flattening that copies each row to add ``__deleted``, and defaults with it."""
+    connector = facts.connector
+    for place in _flattened(connector):
+        modes = (f"{place}.delete.tombstone.handling.mode", f"{place}.delete.handling.mode")
+        copies = any(connector.get(each).strip().startswith("rewrite") for each in modes)
+        if copies and connector.is_on(f"{place}.replace.null.with.default", default=True):
+            problem = f"connector {connector.name} writes a column's default where it is NULL"
+            yield Obstacle(f"{problem} ({place}, {_FLATTEN})", words={"place": place})
+
+
 def _without_fields(facts: ConnectorCase) -> Iterable[Obstacle]:
     connector = facts.connector
     for place in _flattened(connector):
@@ -253,6 +264,12 @@ RULES: Final[tuple[Rule[ConnectorCase], ...]] = (
         "set value.converter.replace.null.with.default=false, for keys too",
     ),
     Rule(
+        "nulls_replaced", _PARTIAL, f"rows that `{_FLATTEN}` rewrites", _rewritten_nulls,
+        "rows have defaults in the place of NULL, whatever the converter does, and nobody "
+        "downstream can tell",
+        "set {place}.replace.null.with.default=false, too",
+    ),
+    Rule(
         "modes_differ", _NO, "modes of values, without schemas", _modes,
         "records carry no schema, so values are read as what they are not, or refused",
         "repeat its modes under sources.{source}.connector, or set "
@@ -289,7 +306,8 @@ RULES: Final[tuple[Rule[ConnectorCase], ...]] = (
     Rule(
         "deletes_dropped", _NO, f"deletes in `{_FLATTEN}`", _dropped_deletes,
         "the lake keeps every row that the source has deleted",
-        "set {place}.delete.tombstone.handling.mode=rewrite", stops=True,
+        "set {place}.delete.tombstone.handling.mode=rewrite, and "
+        "{place}.replace.null.with.default=false", stops=True,
     ),
     Rule(
         "transformations", _PARTIAL, f"`add.fields` of `{_FLATTEN}`", _without_fields,
