@@ -350,6 +350,15 @@ def test_settings_that_matter_without_a_database_only() -> None:
     assert said(unsigned, database=False) == {"unsigned_as_long": Verdict.PARTIAL}
 
 
+def test_cloud_events_have_their_own_settings_of_json() -> None:
+    converter = {"value.converter": "io.debezium.converters.CloudEventsConverter"}
+    kept = {"value.converter.json.replace.null.with.default": "false"}
+    bare = {"value.converter.json.schemas.enable": "false"}
+    assert said({**POSTGRES, **converter}, database=False) == {"nulls_replaced": Verdict.PARTIAL}
+    assert said({**POSTGRES, **converter, **kept}, database=False) == {}
+    assert said({**POSTGRES, **converter, **kept, **bare}) == {"modes_differ": Verdict.NO}
+
+
 def test_modes_that_are_repeated_in_the_configuration_are_right() -> None:
     modes = ConnectorConfig(binary_handling_mode="hex", decimal_handling_mode="string")
     assert said({**POSTGRES, **BARE, "binary.handling.mode": "hex"}, modes=modes) == {}

@@ -31,10 +31,17 @@ _CLASSES: Final[Mapping[str, Kind]] = {
     "io.debezium.connector.yugabytedb.YugabyteDBgRPCConnector": "yugabyte",
 }
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+_CLOUD_EVENTS: Final = "io.debezium.converters.CloudEventsConverter"
+_JSON_SETTINGS: Final = {JSON: "value.converter", _CLOUD_EVENTS: "value.converter.json"}
+"""The settings of values in JSON, by converter."""
 MODES: Final = (
     "decimal.handling.mode", "time.precision.mode", "bigint.unsigned.handling.mode",
     "binary.handling.mode", "interval.handling.mode", "include.unknown.datatypes",
 )  # fmt: skip
+KEEP_NULLS: Final = (
+    "set value.converter.replace.null.with.default=false (of CloudEventsConverter: "
+    "value.converter.json.replace.null.with.default), for keys too"
+)
 NAME_CONVERTER: Final = (
     "name the converters at the connector, with "
     "value.converter.replace.null.with.default=false, for keys too"
@@ -127,16 +134,18 @@ class Connector:
         """Whether values contain or name their schema; None if neither it nor a record tells."""
         if not self.names_converter:
             return None if self.seen is None else self.seen is not Encoding.JSON
-        if self.get("value.converter") == JSON:
-            return self.is_on("value.converter.schemas.enable", default=True)
-        return True
+        return not self.writes_json or self._is_set("schemas.enable")
 
     @property
     def replaces_nulls(self) -> bool | None:
         """Whether NULL becomes the column's default; None if the worker decides."""
         if not self.names_converter:
             return None
-        return self.is_on("value.converter.replace.null.with.default", default=True)
+        return self._is_set("replace.null.with.default")
+
+    def _is_set(self, setting: str) -> bool:
+        place = _JSON_SETTINGS.get(self.get("value.converter"), "value.converter")
+        return self.is_on(f"{place}.{setting}", default=True)
 
     @property
     def sends_decimals(self) -> bool:
@@ -150,8 +159,8 @@ class Connector:
 
     @property
     def writes_json(self) -> bool:
-        """Whether Connect's own JSON converter writes the values."""
-        return self.get("value.converter") == JSON
+        """Whether Connect's own JSON converter writes the values, alone or in CloudEvents."""
+        return self.get("value.converter") in _JSON_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from cdc_assets.config.connector import placeholder_of
 from cdc_assets.log.signal_channel import is_begun, lacking
 from cdc_assets.operate.assess.connector import (
     JSON,
+    KEEP_NULLS,
     MODES,
     NAME_CONVERTER,
     Connector,
@@ -261,7 +262,7 @@ RULES: Final[tuple[Rule[ConnectorCase], ...]] = (
         "nulls_replaced", _PARTIAL, "the converter, without `database:`",
         partial(_nulls, replaced=True),
         "rows have defaults in the place of NULL, and nobody downstream can tell",
-        "set value.converter.replace.null.with.default=false, for keys too",
+        KEEP_NULLS,
     ),
     Rule(
         "nulls_replaced", _PARTIAL, f"rows that `{_FLATTEN}` rewrites", _rewritten_nulls,
