@@ -19,6 +19,7 @@ from cdc_assets.schema.modes import (
     UnsignedMode,
 )
 
+_HEX = "hex:"
 _OFFSET = re.compile(r"[+-](0[0-9]|1[0-4]):[0-5][0-9]")
 
 
@@ -59,7 +60,7 @@ class ConnectorConfig(Strict):
         | None
     ) = None
     bigint_unsigned_handling_mode: Literal["long", "precise"] = "long"
-    binary_handling_mode: Literal["bytes", "base64", "hex"] = "bytes"
+    binary_handling_mode: Literal["bytes", "base64", "base64-url-safe", "hex"] = "bytes"
     interval_handling_mode: Literal["numeric", "string"] = "numeric"
     include_unknown_datatypes: bool = False
     unavailable_value_placeholder: str = Field(default="__debezium_unavailable_value", min_length=1)
@@ -68,6 +69,15 @@ class ConnectorConfig(Strict):
     record_type: Literal["partial", "full"] = "partial"
     replacement_characters: Literal["reject", "keep"] = "reject"
     time_zone: str | None = None
+
+    @field_validator("unavailable_value_placeholder")
+    @classmethod
+    def _is_text(cls, setting: str) -> str:
+        try:
+            return placeholder_of(setting)
+        except ValueError as error:
+            what = "the bytes after hex: are no text in UTF-8"
+            raise refuse(what, "choose a text at the connector, and here") from error
 
     @field_validator("time_zone")
     @classmethod
@@ -97,3 +107,16 @@ class ConnectorConfig(Strict):
             IntervalMode(self.interval_handling_mode),
             self.include_unknown_datatypes,
         )
+
+
+def placeholder_of(setting: str) -> str:
+    """Returns the text that a connector writes by its ``unavailable.value.placeholder``.
+
+    Those of PostgreSQL and MySQL read what follows ``hex:`` as bytes.
+
+    Raises:
+        ValueError: if these are no text in UTF-8.
+    """
+    return (
+        bytes.fromhex(setting.removeprefix(_HEX)).decode() if setting.startswith(_HEX) else setting
+    )

@@ -51,6 +51,7 @@ class BinaryMode(StrEnum):
 
     BYTES = "bytes"
     BASE64 = "base64"
+    BASE64_URL_SAFE = "base64-url-safe"
     HEX = "hex"
 
 

@@ -11,9 +11,9 @@ from cdc_assets.changes.position import Scheme
 from cdc_assets.databases.postgres.types import describe_table
 from cdc_assets.formats.layout import Layout
 from cdc_assets.schema.modes import ConnectorModes, DecimalMode
-from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
+from cdc_assets.schema.types import Column, ListOf, Primitive, TableSchema, Wire
 from cdc_assets_tests.databases.postgres_columns import column, numeric
-from cdc_assets_tests.formats.debezium import debezium_json
+from cdc_assets_tests.formats.debezium import debezium_json, debezium_json_with
 from cdc_assets_tests.formats.decoding import Bytes, Table, decoded
 from cdc_assets_tests.pipeline import Session
 
@@ -86,3 +86,30 @@ def test_numbers_as_text_that_updates_leave_alone_are_no_data(spark: Session) ->
         [True, True],
     ]
     assert "short" not in read[0]["unset"].asDict()
+
+
+def test_a_placeholder_beyond_ascii_is_no_data_in_arrays_of_numbers(spark: Session) -> None:
+    """Debezium writes its bytes as they are in Java: from -128 to 127."""
+    mark = "\u2205a"
+    numbers = [int.from_bytes([each], signed=True) for each in mark.encode()]
+    columns = (
+        Column("id", Primitive.LONG, Wire.LONG, required=True),
+        *(
+            Column(name, ListOf(of), Wire.LIST, unchanged_marker=True, element_wire=wire)
+            for name, of, wire in (
+                ("ints", Primitive.INT, Wire.INT), ("longs", Primitive.LONG, Wire.LONG),
+            )
+        ),
+    )  # fmt: skip
+    table = Table(TableSchema(columns, ("id",)), Layout("flat", scheme=Scheme.OFFSET))
+    fmt = debezium_json_with({"unavailable_value_placeholder": mark})
+    records = [
+        Bytes(b'{"id":1}', json.dumps({"id": 1, "ints": n, "longs": n, "__op": "u"}).encode())
+        for n in (numbers, [each & 0xFF for each in numbers])
+    ]
+    read = [each for (each,) in decoded(spark, fmt, table, records).values()]
+    assert [row["reject"] for row in read] == [None, None]
+    assert [[row["unset"][name] for name in ("ints", "longs")] for row in read] == [
+        [True, True],
+        [False, False],
+    ]

@@ -130,6 +130,43 @@ CASES: dict[str, tuple[Column, dict[object, object]]] = {
             "a,": "refused",
         },
     ),
+    "label with a comma or a backslash": (
+        c(
+            Primitive.STRING,
+            Wire.STRING,
+            labels=("a", "d\\", "e", "x\\\\y", "z\\n"),
+            is_closed=True,
+        ),
+        {
+            "a": "a",
+            "": "",
+            "d\\,e": "d,e",  # in a change
+            "d,e": "d,e",  # in a row of a snapshot
+            "x\\\\y": "x\\y",
+            "x\\y": "x\\y",
+            "z\\n": "refused",
+            "d\\": "refused",
+            "d": "refused",
+            "x": "refused",
+            "x\\\\\\\\y": "refused",
+        },
+    ),
+    "label with a backslash, as Debezium 3.7 lists it": (
+        c(Primitive.STRING, Wire.STRING, labels=("d\\", "e", "x\\\\\\\\y"), is_closed=True),
+        {"d,e": "d,e", "x\\\\y": "refused", "x\\y": "refused"},
+    ),
+    "labels of a set with a backslash": (
+        c(Primitive.STRING, Wire.STRING, labels=("a", "x\\\\y"), many=True, is_closed=True),
+        {
+            "": "",
+            "a": "a",
+            "a,x\\\\y": "a,x\\y",
+            "a,x\\y": "a,x\\y",
+            "a,b": "refused",
+            "x\\n": "refused",
+            "a,": "refused",
+        },
+    ),
     "label of a list that may be old": (
         c(Primitive.STRING, Wire.STRING, labels=("a", "7")),
         {"a": "a", "new": "new", "7": "7", "": "", 2: "refused", "2": "refused"},

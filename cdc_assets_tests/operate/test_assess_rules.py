@@ -273,10 +273,34 @@ def test_a_connector_as_it_is_documented_has_no_finding(settings: dict[str, str]
         ),
         (POSTGRES, UNWRAP, "transformations", "PARTIAL"),
         (
+            MARIADB,
+            {"converters": "b", "b.type": "x.TinyIntOneToBooleanConverter"},
+            "transformations",
+            "PARTIAL",
+        ),
+        (
+            POSTGRES,
+            {"post.processors": "p", "p.type": "x.S3LargeMessagePostProcessor"},
+            "transformations",
+            "PARTIAL",
+        ),
+        (
             POSTGRES,
             {**UNWRAP, **FIELDS, "transforms.flat.delete.tombstone.handling.mode": "drop"},
             "deletes_dropped",
             "NO",
+        ),
+        (
+            POSTGRES,
+            {**UNWRAP, **FIELDS, "transforms.flat.delete.tombstone.handling.mode": "rewrite"},
+            "nulls_replaced",
+            "PARTIAL",
+        ),
+        (
+            POSTGRES,
+            {**UNWRAP, **FIELDS, "transforms.flat.delete.handling.mode": "rewrite"},
+            "nulls_replaced",
+            "PARTIAL",
         ),
         (
             POSTGRES,
@@ -310,6 +334,12 @@ def test_a_setting_that_exactness_needs_otherwise_is_named(
     assert said({**base, **changed}) == {name: Verdict(verdict)}
 
 
+def test_rows_that_are_rewritten_keep_null_if_that_is_asked_for() -> None:
+    mode = {"transforms.flat.delete.tombstone.handling.mode": "rewrite-with-tombstone"}
+    kept = {"transforms.flat.replace.null.with.default": "false"}
+    assert said({**POSTGRES, **UNWRAP, **FIELDS, **mode, **kept}) == {}
+
+
 def test_settings_that_matter_without_a_database_only() -> None:
     nulls = {**POSTGRES, "value.converter.replace.null.with.default": "true"}
     assert said(nulls) == {}
@@ -318,6 +348,15 @@ def test_settings_that_matter_without_a_database_only() -> None:
     assert bare == {"types_guessed": Verdict.PARTIAL}
     unsigned = {**MARIADB, "bigint.unsigned.handling.mode": "long"}
     assert said(unsigned, database=False) == {"unsigned_as_long": Verdict.PARTIAL}
+
+
+def test_cloud_events_have_their_own_settings_of_json() -> None:
+    converter = {"value.converter": "io.debezium.converters.CloudEventsConverter"}
+    kept = {"value.converter.json.replace.null.with.default": "false"}
+    bare = {"value.converter.json.schemas.enable": "false"}
+    assert said({**POSTGRES, **converter}, database=False) == {"nulls_replaced": Verdict.PARTIAL}
+    assert said({**POSTGRES, **converter, **kept}, database=False) == {}
+    assert said({**POSTGRES, **converter, **kept, **bare}) == {"modes_differ": Verdict.NO}
 
 
 def test_modes_that_are_repeated_in_the_configuration_are_right() -> None:
@@ -335,9 +374,29 @@ def test_a_connector_that_does_not_run_is_named() -> None:
     assert said(POSTGRES, "task 0 is FAILED") == {"connector_state": Verdict.NO}
 
 
-def test_modes_of_a_newer_connector_leave_the_configured_ones() -> None:
-    connector = Connector("shop", "", {**POSTGRES, "decimal.handling.mode": "of tomorrow"})
-    assert configured_as(connector, ConnectorConfig()) == ConnectorConfig()
+def test_modes_of_a_newer_connector_are_not_known() -> None:
+    newer = {**POSTGRES, **BARE, "time.precision.mode": "structured"}
+    assert configured_as(Connector("shop", "", newer), ConnectorConfig()) is None
+    assert said(newer, modes=TEXTS) == {"modes_differ": Verdict.NO}
+
+
+def test_modes_are_read_in_any_case_as_by_the_connector() -> None:
+    settings = {**POSTGRES, **BARE, "binary.handling.mode": " HEX"}
+    assert said(settings, modes=TEXTS) == {"modes_differ": Verdict.NO}
+    modes = ConnectorConfig(binary_handling_mode="hex", decimal_handling_mode="string")
+    assert said(settings, modes=modes) == {}
+
+
+def test_a_placeholder_in_hexadecimal_is_the_text_that_it_stands_for() -> None:
+    """PostgreSQL's connector writes that; Oracle's takes the setting as it is."""
+    modes = ConnectorConfig(unavailable_value_placeholder="hex:e28885")
+    assert modes.unavailable_value_placeholder == "\u2205"
+    for setting in ("hex:e28885", "\u2205"):
+        settings = {**POSTGRES, "unavailable.value.placeholder": setting}
+        assert said(settings, modes=modes) == {}
+    for setting in ("hex:e28886", "hex:ff", "hex:_"):
+        settings = {**POSTGRES, "unavailable.value.placeholder": setting}
+        assert said(settings, modes=modes) == {"placeholder_differs": Verdict.NO}
 
 
 SERVER = PostgresServer(

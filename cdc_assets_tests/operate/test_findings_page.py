@@ -90,6 +90,7 @@ def facts_of_connectors() -> Iterator[ConnectorCase]:
         connector("postgres", value_converter="a.b.AvroConverter"),
         connector("postgres", unavailable_value_placeholder="else", skipped_operations="d"),
         connector("postgres", signal_enabled_channels="kafka", **flat),
+        connector("postgres", **flat | {"transforms_a_delete_tombstone_handling_mode": "rewrite"}),
         connector("postgres", transforms="a", transforms_a_type="x.Route"),
         connector("postgres", column_exclude_list="public.orders.a", errors_tolerance="all"),
         connector("postgres", event_processing_failure_handling_mode="warn"),

@@ -16,6 +16,7 @@ from cdc_assets_tests.stack.kinds import (
     POSTGRES_SETTINGS,
     POSTGRES_TOLD,
     POSTGRES_TYPES,
+    Kind,
     Kinds,
     create,
     rows,
@@ -62,6 +63,24 @@ def test_mariadb(
         stack, stack_config, name, dsn, debezium=settings, connector=MARIADB_TOLD
     ) as database:
         require_given_back_twice(database, spark, MARIADB)
+
+
+@profiles.in_soak
+def test_labels_of_mariadb_that_the_connector_escapes(
+    stack: LocalStack, stack_config: ReplicationConfig, spark: Session
+) -> None:
+    """With schemas, which list them: it writes ``d\\,e`` in changes, and not in its snapshot."""
+    kinds = {
+        "an_enum": Kind("enum('a','d,e','x\\\\y')", ("'d,e'", "'x\\\\y'", "'a'")),
+        "an_int": Kind("int", ("1",)),
+        "a_set": Kind("set('p','v\\\\w')", ("'p,v\\\\w'", "'v\\\\w'", "''")),
+    }
+    dsn = new_mariadb_database(stack, "everylabel", create(kinds), *rows(kinds, 0))
+    settings = {**MARIADB_SETTINGS, **record_settings(stack, "schemas")}
+    with replicated(
+        stack, stack_config, "everylabel", dsn, debezium=settings, connector=MARIADB_TOLD
+    ) as database:
+        require_given_back_twice(database, spark, kinds)
 
 
 def require_given_back_twice(database: Replicated, spark: Session, kinds: Kinds) -> None:

@@ -179,7 +179,7 @@ def lost_when_unchanged(
         return _with_remedy(_LOST, column) + _LOSES_NOTHING
     # As text they are base64, or what `binary.handling.mode=hex` makes of them.
     is_text = wire is Wire.STRING and modes.binary is not BinaryMode.HEX
-    is_base64 = modes.binary is BinaryMode.BASE64
+    is_base64 = modes.binary in {BinaryMode.BASE64, BinaryMode.BASE64_URL_SAFE}
     if is_bytes and (is_text or is_base64):
         return _with_remedy(_LOST_BYTES, column)
     return None

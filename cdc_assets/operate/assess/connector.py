@@ -7,7 +7,7 @@ nothing tells what it does with NULL.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Literal
@@ -31,10 +31,17 @@ _CLASSES: Final[Mapping[str, Kind]] = {
     "io.debezium.connector.yugabytedb.YugabyteDBgRPCConnector": "yugabyte",
 }
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+_CLOUD_EVENTS: Final = "io.debezium.converters.CloudEventsConverter"
+_JSON_SETTINGS: Final = {JSON: "value.converter", _CLOUD_EVENTS: "value.converter.json"}
+"""The settings of values in JSON, by converter."""
 MODES: Final = (
     "decimal.handling.mode", "time.precision.mode", "bigint.unsigned.handling.mode",
     "binary.handling.mode", "interval.handling.mode", "include.unknown.datatypes",
 )  # fmt: skip
+KEEP_NULLS: Final = (
+    "set value.converter.replace.null.with.default=false (of CloudEventsConverter: "
+    "value.converter.json.replace.null.with.default), for keys too"
+)
 NAME_CONVERTER: Final = (
     "name the converters at the connector, with "
     "value.converter.replace.null.with.default=false, for keys too"
@@ -91,8 +98,16 @@ class Connector:
     @property
     def transforms(self) -> tuple[tuple[str, str], ...]:
         """Alias and class of each transformation."""
-        names = [each.strip() for each in self.get("transforms").split(",") if each.strip()]
-        return tuple((each, self.get(f"transforms.{each}.type")) for each in names)
+        return tuple(self._parts("transforms", "transforms."))
+
+    @property
+    def alterers(self) -> tuple[tuple[str, str], ...]:
+        """The same of its custom converters and post-processors, which change values."""
+        return (*self._parts("converters"), *self._parts("post.processors"))
+
+    def _parts(self, setting: str, before: str = "") -> Iterator[tuple[str, str]]:
+        names = (each.strip() for each in self.get(setting).split(","))
+        return ((each, self.get(f"{before}{each}.type")) for each in names if each)
 
     def writes(self, topic: str) -> bool:
         """Returns whether a topic may be one of its tables'."""
@@ -119,16 +134,18 @@ class Connector:
         """Whether values contain or name their schema; None if neither it nor a record tells."""
         if not self.names_converter:
             return None if self.seen is None else self.seen is not Encoding.JSON
-        if self.get("value.converter") == JSON:
-            return self.is_on("value.converter.schemas.enable", default=True)
-        return True
+        return not self.writes_json or self._is_set("schemas.enable")
 
     @property
     def replaces_nulls(self) -> bool | None:
         """Whether NULL becomes the column's default; None if the worker decides."""
         if not self.names_converter:
             return None
-        return self.is_on("value.converter.replace.null.with.default", default=True)
+        return self._is_set("replace.null.with.default")
+
+    def _is_set(self, setting: str) -> bool:
+        place = _JSON_SETTINGS.get(self.get("value.converter"), "value.converter")
+        return self.is_on(f"{place}.{setting}", default=True)
 
     @property
     def sends_decimals(self) -> bool:
@@ -142,8 +159,8 @@ class Connector:
 
     @property
     def writes_json(self) -> bool:
-        """Whether Connect's own JSON converter writes the values."""
-        return self.get("value.converter") == JSON
+        """Whether Connect's own JSON converter writes the values, alone or in CloudEvents."""
+        return self.get("value.converter") in _JSON_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,17 +192,21 @@ class ConnectorCase:
     expected: ExpectedConnector
 
 
-def configured_as(connector: Connector, said: ConnectorConfig) -> ConnectorConfig:
-    """Returns the configured modes of a connector, replaced with its actual ones."""
+def configured_as(connector: Connector, said: ConnectorConfig) -> ConnectorConfig | None:
+    """Returns the configured modes of a connector, replaced with its actual ones.
+
+    None if one is not known, such as a mode of a newer connector.
+    """
     unknown = "include.unknown.datatypes"
     names = [each for each in MODES if connector.get(each) and each != unknown]
-    really: dict[str, object] = {each.replace(".", "_"): connector.get(each) for each in names}
+    modes = {each.replace(".", "_"): connector.get(each).strip().lower() for each in names}
+    really: dict[str, object] = {**modes}
     if connector.get(unknown):
         really[unknown.replace(".", "_")] = connector.is_on(unknown, default=False)
     try:
         return ConnectorConfig.model_validate({**said.model_dump(), **really})
-    except ValueError:  # a mode of a newer connector
-        return said
+    except ValueError:
+        return None
 
 
 def encoding_of(records: Iterable[RawRecord]) -> Encoding | None:

@@ -8,12 +8,15 @@ of Debezium's, which a source's format tells.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from cdc_assets.config.connector import placeholder_of
 from cdc_assets.log.signal_channel import is_begun, lacking
 from cdc_assets.operate.assess.connector import (
     JSON,
+    KEEP_NULLS,
     MODES,
     NAME_CONVERTER,
     Connector,
@@ -26,6 +29,7 @@ from cdc_assets.operate.assess.lossy import LOSSY
 
 _NO, _PARTIAL = Verdict.NO, Verdict.PARTIAL
 _FLATTEN: Final = "ExtractNewRecordState"
+_RESELECT: Final = "ReselectColumnsPostProcessor"
 _WITHOUT_TRUNCATES: Final = frozenset({"sqlserver", "mongodb", "yugabyte"})
 _MARKING: Final = frozenset({"postgres", "sqlserver", "oracle"})
 """Connectors that mark unchanged large values by a placeholder."""
@@ -64,10 +68,13 @@ def _modes(facts: ConnectorCase) -> Iterable[Obstacle]:
     if connector.has_schemas is not False or kind not in ("postgres", "mysql", "mariadb"):
         return
     really = configured_as(connector, said)
-    if said.modes_of(kind) == really.modes_of(kind):
+    if really is not None and said.modes_of(kind) == really.modes_of(kind):
         return
     fields = {name: name.replace(".", "_") for name in MODES if connector.get(name)}
-    names = [n for n, field in fields.items() if getattr(really, field) != getattr(said, field)]
+    written = {
+        n: connector.get(n) if really is None else getattr(really, fields[n]) for n in fields
+    }
+    names = [n for n, field in fields.items() if written[n] != getattr(said, field)]
     problem = f"connector {connector.name} writes values in other modes than connector: says: "
     yield Obstacle(f"{problem}{', '.join(names)}", words=_source(facts))
 
@@ -107,6 +114,9 @@ def _guessed(facts: ConnectorCase) -> str:
 def _placeholder(facts: ConnectorCase) -> Iterable[Obstacle]:
     connector, usual = facts.connector, "__debezium_unavailable_value"
     mark = connector.get("unavailable.value.placeholder", usual)
+    if connector.kind == "postgres":
+        with suppress(ValueError):
+            mark = placeholder_of(mark)
     said = facts.expected.connector.unavailable_value_placeholder
     if connector.kind in _MARKING and mark != said:
         problem = (
@@ -154,8 +164,8 @@ def _signals(facts: ConnectorCase) -> Iterable[Obstacle]:
 
 def _transformed(facts: ConnectorCase) -> Iterable[Obstacle]:
     connector = facts.connector
-    for alias, kind in connector.transforms:
-        if not kind.endswith(_FLATTEN):
+    for alias, kind in (*connector.transforms, *connector.alterers):
+        if not kind.endswith((_FLATTEN, _RESELECT)):
             by = f"{alias}: {kind.rpartition('.')[2]}"
             yield Obstacle(f"connector {connector.name} transforms records ({by})")
 
@@ -178,6 +188,17 @@ def _dropped_deletes(facts: ConnectorCase) -> Iterable[Obstacle]:
         if handling == "drop" or (is_older and older == "drop" and not tombstones):
             problem = f"connector {connector.name} drops deletes ({place}, {_FLATTEN})"
             yield Obstacle(problem, words={"place": place})
+
+
+def _rewritten_nulls(facts: ConnectorCase) -> Iterable[Obstacle]:
+    """Judges flattening that copies each row to add ``__deleted``, and defaults with it."""
+    connector = facts.connector
+    for place in _flattened(connector):
+        modes = (f"{place}.delete.tombstone.handling.mode", f"{place}.delete.handling.mode")
+        copies = any(connector.get(each).strip().startswith("rewrite") for each in modes)
+        if copies and connector.is_on(f"{place}.replace.null.with.default", default=True):
+            problem = f"connector {connector.name} writes a column's default where it is NULL"
+            yield Obstacle(f"{problem} ({place}, {_FLATTEN})", words={"place": place})
 
 
 def _without_fields(facts: ConnectorCase) -> Iterable[Obstacle]:
@@ -241,7 +262,13 @@ RULES: Final[tuple[Rule[ConnectorCase], ...]] = (
         "nulls_replaced", _PARTIAL, "the converter, without `database:`",
         partial(_nulls, replaced=True),
         "rows have defaults in the place of NULL, and nobody downstream can tell",
-        "set value.converter.replace.null.with.default=false, for keys too",
+        KEEP_NULLS,
+    ),
+    Rule(
+        "nulls_replaced", _PARTIAL, f"rows that `{_FLATTEN}` rewrites", _rewritten_nulls,
+        "rows have defaults in the place of NULL, whatever the converter does, and nobody "
+        "downstream can tell",
+        "set {place}.replace.null.with.default=false, too",
     ),
     Rule(
         "modes_differ", _NO, "modes of values, without schemas", _modes,
@@ -272,14 +299,16 @@ RULES: Final[tuple[Rule[ConnectorCase], ...]] = (
         "cdc-assets resnapshot --via signal refuses its tables", "set {settings}",
     ),
     Rule(
-        "transformations", _PARTIAL, "transformations", _transformed,
-        "what it leaves out, renames or routes elsewhere is not what the source has",
+        "transformations", _PARTIAL, "transformations, custom converters, post-processors",
+        _transformed,
+        "what it leaves out, alters, renames or routes elsewhere is not what the source has",
         "remove it, unless topics stay one per table and values whole",
     ),
     Rule(
         "deletes_dropped", _NO, f"deletes in `{_FLATTEN}`", _dropped_deletes,
         "the lake keeps every row that the source has deleted",
-        "set {place}.delete.tombstone.handling.mode=rewrite", stops=True,
+        "set {place}.delete.tombstone.handling.mode=rewrite, and "
+        "{place}.replace.null.with.default=false", stops=True,
     ),
     Rule(
         "transformations", _PARTIAL, f"`add.fields` of `{_FLATTEN}`", _without_fields,

@@ -244,7 +244,7 @@ class SourceFacts:
         described = None
         if found is not None:
             if connector is not None:
-                really = configured_as(connector, source.connector)
+                really = configured_as(connector, source.connector) or source.connector
                 source = source.model_copy(update={"connector": really})
             described = _format(source).of_catalog(found)
             described = described.without(dict.fromkeys(overrides.excluded, ""))

@@ -10,7 +10,7 @@ from typing import Final
 from cdc_assets.changes.mode import Mode
 from cdc_assets.databases.postgres.table import ReplicaIdentity
 from cdc_assets.errors import TerminalError
-from cdc_assets.operate.assess.connector import NAME_CONVERTER
+from cdc_assets.operate.assess.connector import KEEP_NULLS, NAME_CONVERTER
 from cdc_assets.operate.assess.finding import Finding, Obstacle, Rule, Subject, Verdict, judged
 from cdc_assets.operate.assess.table_facts import KnownTable, Table
 from cdc_assets.schema.row_condition import fitted
@@ -393,7 +393,7 @@ RULES: Final[tuple[Rule[KnownTable], ...]] = (
     Rule(
         "nulls_replaced", _NO, "such defaults, in JSON",
         partial(_nulls, replaced=True, by_json=True), _DEFAULTS,
-        "set value.converter.replace.null.with.default=false, for keys too", stops=True,
+        KEEP_NULLS, stops=True,
     ),
     Rule(
         "nulls_replaced", _PARTIAL, "such defaults, in other encodings",

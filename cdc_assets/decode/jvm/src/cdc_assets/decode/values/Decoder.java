@@ -99,6 +99,9 @@ public interface Decoder {
         UTF8String comma = UTF8String.fromString(",");
         UTF8String[] labels = column.labels.toArray(new UTF8String[0]);
         UTF8String all = UTF8String.concat(comma, UTF8String.concatWs(comma, labels), comma);
+        if (column.isClosed && all.contains(UTF8String.fromString("\\"))) {
+            return value -> Labels.unescaped((UTF8String) value, column, all);
+        }
         Set<UTF8String> each = new HashSet<>(column.labels);
         return value -> Labels.known((UTF8String) value, column, all, each);
     }

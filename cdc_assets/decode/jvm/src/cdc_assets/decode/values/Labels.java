@@ -86,6 +86,50 @@ final class Labels {
         return isKnown || !column.isClosed && new Scan(text).digits() < text.numBytes() ? text : null;
     }
 
+    /**
+     * Returns the same of a closed list in which commas and backslashes within labels are escaped.
+     *
+     * <p>MySQL's connector escapes them in the list and, before Debezium 3.7, in changes, but not in
+     * snapshots. From 3.7 on the list has a label's backslash four times, and is not understood.
+     */
+    static UTF8String unescaped(UTF8String text, Arriving column, UTF8String all) {
+        if (text.numBytes() == 0 || !column.many) {
+            return text.numBytes() == 0 ? text : plain(text, all);
+        }
+        List<UTF8String> found = new ArrayList<>();
+        for (String each : text.toString().split(",", -1)) {
+            UTF8String label = plain(UTF8String.fromString(each), all);
+            if (label == null) {
+                return null;
+            }
+            found.add(label);
+        }
+        return joined(found);
+    }
+
+    /** Returns a label without escapes; null if it is none, or may be another, too. */
+    private static UTF8String plain(UTF8String text, UTF8String all) {
+        String given = text.toString(), bare = withoutEscapes(given);
+        if (isIn(text, all)) {
+            return bare == null ? null : UTF8String.fromString(bare);
+        }
+        String escaped = given.replace("\\", "\\\\").replace(",", "\\,");
+        boolean hasEscapes = bare != null && !bare.equals(given);
+        return !hasEscapes && isIn(UTF8String.fromString(escaped), all) ? text : null;
+    }
+
+    /** Returns null if a backslash stands before anything but a comma or a backslash. */
+    private static String withoutEscapes(String text) {
+        StringBuilder found = new StringBuilder();
+        for (int at = 0; at < text.length(); at++) {
+            if (text.charAt(at) == '\\' && (++at == text.length() || ",\\".indexOf(text.charAt(at)) < 0)) {
+                return null;
+            }
+            found.append(text.charAt(at));
+        }
+        return found.toString();
+    }
+
     private static boolean isIn(UTF8String text, UTF8String all) {
         UTF8String comma = UTF8String.fromString(",");
         return all.contains(UTF8String.concat(comma, text, comma));

@@ -62,13 +62,18 @@ public final class Octets {
         return found;
     }
 
-    /** Returns null for a text that is not padded, or no base64. */
+    /** Reads either alphabet of base64; returns null for a text that is not padded, or neither. */
     public static byte[] base64(UTF8String text) {
         if (text.numBytes() % 4 != 0) {
             return null;
         }
+        byte[] found = decoded(text, Base64.getDecoder());
+        return found == null ? decoded(text, Base64.getUrlDecoder()) : found;
+    }
+
+    private static byte[] decoded(UTF8String text, Base64.Decoder alphabet) {
         try {
-            return Base64.getDecoder().decode(text.getBytes());
+            return alphabet.decode(text.getBytes());
         } catch (IllegalArgumentException error) {
             return null;
         }

@@ -16,7 +16,7 @@ import org.apache.spark.unsafe.types.VariantVal;
  * Tells Debezium's placeholder of an unchanged value: a whole value, in the column's own form.
  *
  * <p>As observed: bytes hold its UTF-8 bytes; text arrays hold it as their only element, uuid arrays
- * a hash of it, arrays of numbers its bytes, and {@code hstore} (a map, or JSON text) maps it to
+ * a hash of it, arrays of numbers its bytes with their signs, and {@code hstore} (a map, or JSON text) maps it to
  * itself. Structures have none. See {@code unavailable.value.placeholder} in
  * https://debezium.io/documentation/reference/stable/connectors/postgresql.html.
  */
@@ -69,7 +69,7 @@ public final class Placeholder {
         boolean found = list.numElements() == bytes.length;
         for (int at = 0; found && at < bytes.length; at++) {
             found = !list.isNullAt(at)
-                    && ((Number) list.get(at, element)).doubleValue() == (bytes[at] & 0xff);
+                    && ((Number) list.get(at, element)).doubleValue() == bytes[at];
         }
         return found;
     }

@@ -70,6 +70,7 @@ class TextualTest {
             random.nextBytes(bytes);
             assertArrayEquals(bytes, Octets.hex(of(HexFormat.of().formatHex(bytes))));
             assertArrayEquals(bytes, Octets.base64(of(Base64.getEncoder().encodeToString(bytes))));
+            assertArrayEquals(bytes, Octets.base64(of(Base64.getUrlEncoder().encodeToString(bytes))));
             assertArrayEquals(bytes, Octets.latin1(of(new String(bytes, StandardCharsets.ISO_8859_1))));
             int count = 8 * bytes.length;
             UTF8String bits = count == 0 ? null : Octets.bits(bytes, count);
@@ -81,6 +82,7 @@ class TextualTest {
         assertNull(Octets.hex(of("0")));
         assertNull(Octets.hex(of("0g")));
         assertNull(Octets.base64(of("AA")));
+        assertNull(Octets.base64(of("+_==")), "of both alphabets");
         assertNull(Octets.latin1(of("€")));
         assertNull(Octets.bits(new byte[] {2}, 1), "a bit beyond the last one");
     }
