@@ -17,8 +17,10 @@ The order of commits is known for PostgreSQL, whose transaction ids hold the LSN
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Final
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector
@@ -212,25 +214,35 @@ def counts_of(
     """
     missing = {transaction.id for transaction in wanted}
     found: dict[str, int | None] = {}
-    passed: set[str] = set()
+    later: list[tuple[int, datetime]] = []
     for number, (raw, end) in enumerate(metadata):
         if end is not None:
             mine = end.ids & missing
             found |= dict.fromkeys(mine, end.count(collection))
             missing -= mine
-            passed |= {t.id for t, late in wanted.items() if _has_passed(end, raw, t, late)}
+            later += [] if end.commit_lsn is None else [(end.commit_lsn, raw.timestamp)]
         if not missing or number >= MAX_READ:
             break
-    return found | dict.fromkeys(passed & missing)
+    return found | dict.fromkeys(missing.intersection(_passed(later, wanted)))
 
 
-def _has_passed(end: EndMark, raw: RawRecord, transaction: Transaction, late: datetime) -> bool:
-    """Returns whether all of a transaction was sent, because one committed after it has ended.
+def _passed(
+    later: list[tuple[int, datetime]], wanted: Mapping[Transaction, datetime]
+) -> Iterator[str]:
+    """Yields transactions of which all was sent, because one committed after them has ended.
 
     The order of a transaction is the last commit before it, so a later commit that is not its own
     comes after it.
+
+    Args:
+        later: commits and times of ``END`` records, none of them that of such a transaction.
+        wanted: transactions, with the time of a late change.
     """
-    if end.commit_lsn is None or not transaction.id.isdecimal() or len(transaction.order) != 1:
-        return False
-    is_later = transaction.id not in end.ids and (end.commit_lsn,) > transaction.order
-    return is_later and raw.timestamp - late >= SETTLED
+    later.sort(reverse=True)
+    commits = [-commit for commit, _ in later]
+    newest = [*accumulate((at for _, at in later), max)]
+    for transaction, late in wanted.items():
+        if transaction.id.isdecimal() and len(transaction.order) == 1:
+            number = bisect_left(commits, -transaction.order[0])
+            if number and newest[number - 1] - late >= SETTLED:
+                yield transaction.id

@@ -17,10 +17,12 @@ and one that is not decided after reading back 20,000 records.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
+from functools import cached_property
 from typing import Final, Protocol
 
 from cdc_assets.changes.offsets import OffsetRange
@@ -57,17 +59,101 @@ class TopicRecords(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PartitionTail:
     """The last records of a partition; ``whole`` if there are none before them."""
 
     records: tuple[LogRecord, ...]
     whole: bool
 
-    @property
+    @cached_property
     def changes(self) -> list[LogRecord]:
         """The changes of transactions."""
         return [record for record in self.records if record.place is not None]
+
+    @property
+    def last(self) -> Transaction | None:
+        """The transaction of the last change."""
+        return self.changes[-1].transaction if self.changes else None
+
+
+@dataclass(frozen=True)
+class Tails:
+    """The tails of all partitions.
+
+    There may be thousands of transactions in doubt. None of them is looked for in all records.
+
+    Attributes:
+        by_partition: the tails.
+    """
+
+    by_partition: Mapping[int, PartitionTail]
+
+    @cached_property
+    def changes(self) -> list[LogRecord]:
+        """The changes of transactions, partition by partition."""
+        return [record for tail in self.by_partition.values() for record in tail.changes]
+
+    @cached_property
+    def late(self) -> datetime:
+        """The time from which on transactions may be in doubt."""
+        return max(record.timestamp for record in self.changes) - SETTLED
+
+    @cached_property
+    def places(self) -> Mapping[str, Mapping[int, list[int]]]:
+        """By the transaction's id, the places of its changes in each partition that has any."""
+        found = defaultdict[str, dict[int, list[int]]](dict)
+        for partition, tail in self.by_partition.items():
+            for record in tail.changes:
+                if record.place is not None:
+                    found[record.transaction.id].setdefault(partition, []).append(record.place)
+        return found
+
+    def have_passed(self, transaction: Transaction) -> bool:
+        """Returns whether every partition has a change of a later transaction."""
+        ids, first = self._lasts
+        return first is not None and transaction.id not in ids and transaction.order < first
+
+    def reach(self, transaction: Transaction) -> int | None:
+        """Returns the place below which tails may lack changes; 0 for none, None if unknown.
+
+        Everything before an older record is older too. That holds for rows as well, as they were
+        read after all commits before them.
+        """
+        others = (each for each in self._firsts if each.id != transaction.id)
+        newest, own = next(others, None), self._begun.get(transaction.id, [])
+        if self._has_empty or None in own or not (newest is None or newest.precedes(transaction)):
+            return None
+        return max((place for place in own if place is not None), default=0)
+
+    @cached_property
+    def _has_empty(self) -> bool:
+        """Whether nothing is known of what a partition holds."""
+        return any(not (tail.whole or tail.records) for tail in self.by_partition.values())
+
+    @cached_property
+    def _firsts(self) -> list[Transaction]:
+        """The transactions with which tails begin that are not whole, newest first."""
+        tails = (each for each in self.by_partition.values() if each.records and not each.whole)
+        firsts = (each.records[0].transaction for each in tails)
+        return sorted(firsts, key=lambda transaction: transaction.order, reverse=True)
+
+    @cached_property
+    def _begun(self) -> Mapping[str, list[int | None]]:
+        """The places with which these tails begin, by the transaction's id."""
+        found = defaultdict[str, list[int | None]](list)
+        for tail in self.by_partition.values():
+            if tail.records and not tail.whole:
+                found[tail.records[0].transaction.id].append(tail.records[0].place)
+        return found
+
+    @cached_property
+    def _lasts(self) -> tuple[frozenset[str], tuple[int, ...] | None]:
+        """The ids of the partitions' last transactions, and the first of their orders."""
+        lasts = [tail.last for tail in self.by_partition.values()]
+        known = [last for last in lasts if last is not None]
+        orders = [last.order for last in known] if len(known) == len(lasts) else []
+        return frozenset(last.id for last in known), min(orders, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +198,14 @@ def oldest_unfinished(
     deepest = max(FIRST_DEPTH, MAX_READ // max(1, len(unread)))
     depth = FIRST_DEPTH
     while True:
-        tails = read_tails(records, unread, depth)
+        tails = Tails(read_tails(records, unread, depth))
         doubtful = doubtful_transactions(tails)
         new = {t: at for t, at in doubtful.items() if t.id not in asked}
         ended |= counts(new) if new else {}
         asked |= {t.id for t in new}
         verdicts = {t: _verdict(t, tails, ended) for t in doubtful}
         is_known = TransactionVerdict.UNKNOWN not in verdicts.values() and not _reaches_further(
-            tails
+            tails, {t.id for t in doubtful}
         )
         if is_known or depth >= deepest:
             found = oldest(
@@ -152,28 +238,24 @@ def _tail(records: TopicRecords, each: OffsetRange, depth: int) -> PartitionTail
         looked = min(looked * 2, each.length)
 
 
-def doubtful_transactions(tails: Mapping[int, PartitionTail]) -> dict[Transaction, datetime]:
+def doubtful_transactions(tails: Tails) -> dict[Transaction, datetime]:
     """Returns transactions that a partition may hold incompletely, with a late change's time."""
-    changes = _changes(tails)
-    if not changes:
+    if not tails.changes:
         return {}
-    newest = max(changes, key=lambda record: record.transaction.order).transaction
-    late = _late(changes)
+    newest = max(tails.changes, key=lambda record: record.transaction.order).transaction
     times: dict[str, datetime] = {}
     named: dict[str, Transaction] = {}
-    for record in changes:
+    for record in tails.changes:
         id_ = named.setdefault(record.transaction.id, record.transaction).id
         times[id_] = max(record.timestamp, times.get(id_, record.timestamp))
     return {
         t: times[id_]
         for id_, t in named.items()
-        if id_ == newest.id or (times[id_] >= late and not _passed_everywhere(t, tails))
+        if id_ == newest.id or (times[id_] >= tails.late and not tails.have_passed(t))
     }
 
 
-def verdict(
-    transaction: Transaction, tails: Mapping[int, PartitionTail], count: int | None
-) -> TransactionVerdict:
+def verdict(transaction: Transaction, tails: Tails, count: int | None) -> TransactionVerdict:
     """Determines whether all changes of a transaction that has ended are in the log.
 
     Args:
@@ -182,21 +264,20 @@ def verdict(
         count: its changes of the table. If unknown, or less than there are (its counters restarted
             with the connector), nothing can be counted, and the end is trusted.
     """
-    places = {p: _places(tail, transaction) for p, tail in tails.items()}
+    places = tails.places.get(transaction.id, {})
     seen = {place for found in places.values() for place in found}
     if count is None or count < max(seen, default=0):
         return TransactionVerdict.WHOLE
-    begins = [_begins(tail, transaction) for tail in tails.values()]
-    if None in begins:
+    reach = tails.reach(transaction)
+    if reach is None:
         return TransactionVerdict.UNKNOWN
-    reach = max((begin for begin in begins if begin is not None), default=0)
     if not seen.issuperset(range(reach + 1, count + 1)):
         return TransactionVerdict.OPEN
-    reached = all(
-        _is_passed(transaction, tails[p]) or (found and found[-1] >= reach)
-        for p, found in places.items()
+    reached = reach == 0 or all(
+        _is_before(transaction, tail) or (p in places and places[p][-1] >= reach)
+        for p, tail in tails.by_partition.items()
     )
-    return TransactionVerdict.WHOLE if reach == 0 or reached else TransactionVerdict.UNKNOWN
+    return TransactionVerdict.WHOLE if reached else TransactionVerdict.UNKNOWN
 
 
 def oldest(transactions: Iterable[Transaction]) -> Transaction | None:
@@ -205,61 +286,28 @@ def oldest(transactions: Iterable[Transaction]) -> Transaction | None:
 
 
 def _verdict(
-    transaction: Transaction, tails: Mapping[int, PartitionTail], ended: Mapping[str, int | None]
+    transaction: Transaction, tails: Tails, ended: Mapping[str, int | None]
 ) -> TransactionVerdict:
     if transaction.id not in ended:
         return TransactionVerdict.OPEN
     return verdict(transaction, tails, ended[transaction.id])
 
 
-def _places(tail: PartitionTail, transaction: Transaction) -> list[int]:
-    found = (r.place for r in tail.changes if r.transaction.id == transaction.id)
-    return [place for place in found if place is not None]
+def _is_before(transaction: Transaction, tail: PartitionTail) -> bool:
+    """Returns whether a partition's last change is of a later transaction."""
+    return tail.last is not None and transaction.precedes(tail.last)
 
 
-def _begins(tail: PartitionTail, transaction: Transaction) -> int | None:
-    """Returns the place below which the tail may lack changes; 0 if it has all, None if unknown.
+def _reaches_further(tails: Tails, doubtful: Collection[str]) -> bool:
+    """Returns whether transactions in doubt may begin before the tails.
 
-    Everything before an older record is older too. That holds for rows as well, as they were read
-    after all commits before them.
+    They do if one of them is the first of a tail, and another partition may still lack older ones.
     """
-    if tail.whole:
-        return 0
-    first = tail.records[0] if tail.records else None
-    if first is not None and first.transaction.precedes(transaction):
-        return 0
-    return first.place if first and first.transaction.id == transaction.id else None
-
-
-def _is_passed(transaction: Transaction, tail: PartitionTail) -> bool:
-    return bool(tail.changes) and transaction.precedes(tail.changes[-1].transaction)
-
-
-def _passed_everywhere(transaction: Transaction, tails: Mapping[int, PartitionTail]) -> bool:
-    return all(_is_passed(transaction, tail) for tail in tails.values())
-
-
-def _reaches_further(tails: Mapping[int, PartitionTail]) -> bool:
-    """Returns whether transactions in doubt may begin before the tails."""
-    doubtful = {transaction.id for transaction in doubtful_transactions(tails)}
-    firsts = [tail.changes[0] for tail in tails.values() if tail.changes and not tail.whole]
+    lasts = [tail.last for tail in tails.by_partition.values()]
+    firsts = (t.changes[0] for t in tails.by_partition.values() if t.changes and not t.whole)
     return any(
         first.transaction.id in doubtful
-        and first.timestamp >= _late(_changes(tails))
-        and any(_is_before(first.transaction, tail) for tail in tails.values())
+        and first.timestamp >= tails.late
+        and any(last is None or last.precedes(first.transaction) for last in lasts)
         for first in firsts
     )
-
-
-def _changes(tails: Mapping[int, PartitionTail]) -> list[LogRecord]:
-    return [record for tail in tails.values() for record in tail.changes]
-
-
-def _late(changes: Iterable[LogRecord]) -> datetime:
-    return max(record.timestamp for record in changes) - SETTLED
-
-
-def _is_before(transaction: Transaction, tail: PartitionTail) -> bool:
-    """Returns whether a partition may still lack older transactions than this one."""
-    last = tail.changes[-1].transaction if tail.changes else None
-    return last is None or last.precedes(transaction)

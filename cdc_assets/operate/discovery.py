@@ -10,7 +10,8 @@ name, unless that is the name of one of Debezium's own topics; the first records
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -79,7 +80,8 @@ def discover(services: Services) -> Discovery:
         known = services.registry.set_aside(others, mistaken)
         for table in mistaken:
             services.failures.clear(table)
-    left = [topic for topic in topics if topic not in {*judged.problems, *judged.tables}]
+    decided = {*judged.problems, *judged.tables}
+    left = [topic for topic in topics if topic not in decided]
     by_name, ambiguous = _matching(services, known, left, kinds)
     shared, silent, untaken = _in_shared_topics(services, known, topics)
     to_read, unlisted = _to_be_read(services, known)
@@ -276,9 +278,9 @@ def _to_be_read(
             continue
         try:
             listed = _listed_to_be_read(services, name, source)
-            topics = [each.topic for each in listed]
-            alone = [each for each in listed if topics.count(each.topic) == 1]
-            problems += (_one_topic(each) for each in listed if each not in alone)
+            times = Counter(each.topic for each in listed)
+            alone = [each for each in listed if times[each.topic] == 1]
+            problems += (_one_topic(each) for each in listed if times[each.topic] > 1)
             found += _captured(services, [e for e in alone if e.table not in registered])
         except CdcError as problem:
             problems.append(problem)
@@ -352,7 +354,8 @@ def _doubtful(
     """Returns by source the topics whose records must show whether they are tables, and which."""
     confirmed = {entry.topic for entry in known if entry.is_confirmed}
     confirmed -= {entry.topic for entry in guesses}
-    left = [topic for topic in topics if topic not in confirmed | _judged_lately(services, known)]
+    decided = confirmed | _judged_lately(services, known)
+    left = [topic for topic in topics if topic not in decided]
     return {
         name: [topic for topic in left if may_be_table(fmt, name, topic)]
         for name, fmt in services.formats.items()
@@ -388,10 +391,9 @@ def _added(services: Services, known: Registry, new: tuple[TableEntry, ...]) -> 
     first = known.hours_from or _first_hour(services, new)
     new = tuple(replace(each, hours_from=first) for each in new)
     fresh = tuple(each for each in new if each.table not in known.tables)
-    try:
-        return Discovery(services.registry.add(new), fresh)
-    except TerminalError:
-        return _one_by_one(services, new, fresh)
+    refused = dict(_refused(services, new))
+    added = tuple(each for each in fresh if each not in refused)
+    return Discovery(services.registry.load(), added, tuple(refused.values()))
 
 
 def _first_hour(services: Services, new: Sequence[TableEntry]) -> datetime:
@@ -410,15 +412,19 @@ def _first_hour(services: Services, new: Sequence[TableEntry]) -> datetime:
     return first_hour(min(known, default=None), services.clock())
 
 
-def _one_by_one(
-    services: Services, new: tuple[TableEntry, ...], fresh: tuple[TableEntry, ...]
-) -> Discovery:
-    added: list[TableEntry] = []
-    refused: list[TerminalError] = []
-    for entry in new:
-        try:
-            services.registry.add([entry])
-            added += [entry] if entry in fresh else []
-        except TerminalError as error:
-            refused.append(error)
-    return Discovery(services.registry.load(), tuple(added), tuple(refused))
+def _refused(
+    services: Services, new: tuple[TableEntry, ...]
+) -> Iterator[tuple[TableEntry, TerminalError]]:
+    """Adds entries, and yields those that cannot be added, each with its error.
+
+    They are tried in halves: one name that is taken does not make thousands of tables be added one
+    by one, each with a new version of the registry's file.
+    """
+    try:
+        services.registry.add(new)
+    except TerminalError as error:
+        if len(new) == 1:
+            yield new[0], error
+        else:
+            yield from _refused(services, new[: len(new) // 2])
+            yield from _refused(services, new[len(new) // 2 :])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 
 from cdc_assets.changes.names import TableName, stored_parts
 from cdc_assets.changes.renamed import RenamedTable
@@ -12,7 +13,7 @@ from cdc_assets.errors import TerminalError
 from cdc_assets.registry.entries import Beginning, Dropped, OtherTopic, TableEntry, Taken
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Registry:
     """The entries in order of their tables' names; no two share a table, or a name.
 
@@ -127,14 +128,18 @@ class Registry:
         """The start of the first partition of all tables; None without tables."""
         return min((each.hours_from for each in self.entries), default=None)
 
-    @property
+    @cached_property
+    def _by_table(self) -> dict[TableName, TableEntry]:
+        return {entry.table: entry for entry in self.entries}
+
+    @cached_property
     def tables(self) -> frozenset[TableName]:
         """The names of all tables."""
-        return frozenset(entry.table for entry in self.entries)
+        return frozenset(self._by_table)
 
     def get(self, table: TableName) -> TableEntry | None:
         """Returns the entry of a table; None if the table is not registered."""
-        return next((entry for entry in self.entries if entry.table == table), None)
+        return self._by_table.get(table)
 
     def __iter__(self) -> Iterator[TableEntry]:
         return iter(self.entries)

@@ -7,7 +7,7 @@ import pytest
 from cdc_assets.changes.offsets import Coordinate
 from cdc_assets.formats.debezium.marks import transaction_order
 from cdc_assets.log.marks import LogRecord, Transaction
-from cdc_assets.log.unfinished import PartitionTail, TransactionVerdict, verdict
+from cdc_assets.log.unfinished import PartitionTail, Tails, TransactionVerdict, verdict
 from cdc_assets.log.values import RawRecord
 from cdc_assets_tests.formats.debezium import debezium_json
 
@@ -55,7 +55,7 @@ EARLIER = PartitionTail((LogRecord(9, NOW, Transaction("s", (4,)), 1),), False)
     ],
 )
 def test_verdicts(tails, count, expected):
-    assert verdict(Transaction("t", (5,)), dict(enumerate(tails)), count) is expected
+    assert verdict(Transaction("t", (5,)), Tails(dict(enumerate(tails))), count) is expected
 
 
 @pytest.mark.unit

@@ -11,6 +11,7 @@ from cdc_assets.log.boundaries import Aligned, align
 from cdc_assets.log.marks import Transaction
 from cdc_assets.log.resent import TransactionState, newest_of
 from cdc_assets.log.unfinished import MAX_READ, Unfinished
+from cdc_assets_tests.hostile import within
 from cdc_assets_tests.log.model_log import GAP, NOW, ModelLog, logs, visible
 from cdc_assets_tests.toy.profiles import examples
 
@@ -414,3 +415,22 @@ def test_a_connector_that_died_amid_sending_again_says_since_when_it_stands_stil
     assert unfinished == Unfinished(
         Transaction("1", (1,)), NOW + timedelta(seconds=50), has_ended=False
     )
+
+
+@pytest.mark.unit
+def test_thousands_of_transactions_in_doubt_take_time_in_proportion():
+    """All of the last two seconds are, if one partition has had no change since."""
+    log, count = ModelLog(), 25_600
+    for number in range(count):
+        id_, partition = str(number), 1 + number % 7 if number else 0
+        log.sizes[id_] = 1
+        log.add(
+            partition,
+            Transaction(id_, (10 * number,)),
+            1,
+            NOW + number * timedelta(seconds=1) / 8_000,
+        )
+    log.see_all()
+    ranges = OffsetVector().ranges_to(OffsetVector.of(log.ends))
+    with within(5):
+        assert align(log, ranges, log.counts, forward=False).ranges == ranges

@@ -6,11 +6,12 @@ from datetime import timedelta
 import pytest
 
 from cdc_assets.changes.offsets import Coordinate
-from cdc_assets.log.marks import Transaction
+from cdc_assets.log.marks import EndMark, Transaction
 from cdc_assets.log.transactions import counts_of
 from cdc_assets.log.unfinished import MAX_READ, SETTLED
 from cdc_assets.log.values import RawRecord
 from cdc_assets_tests.formats.debezium import debezium_json
+from cdc_assets_tests.hostile import within
 from cdc_assets_tests.log.model_log import NOW
 
 FORMAT = debezium_json()
@@ -81,6 +82,17 @@ def test_of_a_transaction_whose_order_is_unknown_only_its_own_end_tells():
     later = record("END", "701:1030", seconds=9)
     assert counts(later, wanted=Transaction("700", ())) == {}
     assert counts(later, wanted=Transaction("a", (1000,))) == {}
+
+
+@pytest.mark.unit
+def test_thousands_of_transactions_take_time_in_proportion():
+    """Those of two seconds, where the log has a thousand and more in each second."""
+    wanted = {Transaction(str(n), (10 * n,)): NOW for n in range(8_000)}
+    sent = (RawRecord(Coordinate("t", 0, n), NOW + 2 * SETTLED, None, None) for n in range(8_000))
+    later = [(raw, EndMark(frozenset({f"x{n}"}), (), 10 * n + 5)) for n, raw in enumerate(sent)]
+    with within(5):
+        found = counts_of(later, wanted, "public.x")
+    assert found == dict.fromkeys(str(n) for n in range(8_000))
 
 
 @pytest.mark.slow

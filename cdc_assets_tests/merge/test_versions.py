@@ -181,6 +181,23 @@ def test_a_change_that_comes_late_takes_its_place_in_the_past(pipeline: Make) ->
     ]
 
 
+def test_any_number_of_truncates_may_come_in_one_batch(pipeline: Make) -> None:
+    """With some fifty of them, an expression for each made the plan too deep for Spark's client."""
+    made = start(pipeline, at("c", row_of(1, "a"), 100), at("c", row_of(2, "a"), 110), **history())
+    emptied: list[Message] = []
+    for lsn in range(200, 1_400, 20):
+        emptied += [truncate(lsn, commit=lsn - 1), at("c", row_of(1, f"after {lsn}"), lsn + 10)]
+    made.produce(TABLE, emptied)
+    made.merge(TABLE)
+    assert [told(row) for row in rows(made)] == [
+        (1, "a", "large", (), "c", 100, "t", 200),
+        *((1, f"after {lsn}", "large", (), "c", lsn + 10, "t", lsn + 20)
+          for lsn in range(200, 1_380, 20)),
+        (1, "after 1380", "large", (), "c", 1_390, None, None),
+        (2, "a", "large", (), "c", 110, "t", 200),
+    ]  # fmt: skip
+
+
 @profiles.in_soak
 def test_snapshots_read_again_what_is_there_and_tell_what_no_change_has(pipeline: Make) -> None:
     first = [event("r", row_of(n, "read"), 100, at_ms=AT_MS) for n in (1, 2, 3)]

@@ -18,7 +18,7 @@ Finds changes missing from a history, whose versions record the changes at both 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final
@@ -217,17 +217,23 @@ class HistoryTable:
         keys = place.new.where("op != 't'").select("key").distinct()
         if not (place.emptied and self._has_rows):
             return keys
-        cut = reduce(Expression.__or__, (_is_cut(each.position) for each in place.emptied))
+        cut = _is_cut(each.position for each in place.emptied)
         key = F.struct(*(F.col(sql.quote(n)).alias(n) for n in self._plan.schema.key))
         with self._steps.step("look for truncates"):
             mine = self._table(branch).where(cut).select(key.alias("key"))
             return pinned(keys.unionByName(mine).distinct())
 
     def _end_all(self, emptied: tuple[Emptied, ...], branch: Branch) -> None:
+        """Ends the table's versions; none is left after a truncate above all that was applied."""
         if emptied and self._has_rows:
+            published = self._plan.published
+            applied = published.carried.applied.values() if published else ()
+            highest = max((*applied, self._plan.begins_after)) if applied else None
             with self._steps.step("truncate"):
                 for each in emptied:
                     branch.end_older(each.position.hex(), each.literals())
+                    if highest is not None and each.position > bytes.fromhex(highest):
+                        return
 
     # ── 3. look up ───────────────────────────────────────────────────────────────────────
 
@@ -339,11 +345,16 @@ def _lowest(new: DataFrame, emptied: tuple[Emptied, ...]) -> bytes:
     return min(positions) if positions else b"\xff"
 
 
-def _is_cut(at: bytes) -> Expression:
+def _is_cut(truncates: Iterable[bytes]) -> Expression:
+    """Returns whether one of these cuts a version; its depth does not grow with their number."""
     position, end = F.col(sql.POSITION), F.col(sql.END_POSITION)
-    later = F.exists(sql.READ_AGAIN, lambda read: read.getField("position") > F.lit(at))
-    behind = F.coalesce(end > F.lit(at), F.lit(False)) | F.coalesce(later, F.lit(False))
-    return (position < F.lit(at)) & behind
+
+    def by(at: Expression) -> Expression:
+        later = F.exists(sql.READ_AGAIN, lambda read: read.getField("position") > at)
+        behind = F.coalesce(end > at, F.lit(False)) | F.coalesce(later, F.lit(False))
+        return (position < at) & behind
+
+    return F.exists(F.array(*map(F.lit, truncates)), by)
 
 
 def _left_alone(events: DataFrame, names: Sequence[str]) -> tuple[str, ...]:

@@ -202,7 +202,8 @@ class Reported:
         with steps.step("look at rejections"):
             rows = applied.select("partition", "offset").distinct().collect()
         merged = {self._taken[row["partition"], row["offset"]] for row in rows}
-        rest = [each for each in self._taken.values() if each not in merged | self.found.keys()]
+        done = merged | self.found.keys()
+        rest = [each for each in self._taken.values() if each not in done]
         if self._keep_overtaken is None:
             self.overtaken = tuple(sorted(rest))
         else:

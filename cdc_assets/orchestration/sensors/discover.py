@@ -11,6 +11,7 @@ from typing import Final
 import dagster as dg
 
 from cdc_assets.config import ReplicationConfig
+from cdc_assets.log.values import Watermarks
 from cdc_assets.operate.discovery import discover
 from cdc_assets.operate.known_tables import not_tables, replicated
 from cdc_assets.operate.services import Services
@@ -48,7 +49,9 @@ def discover_sensor(config: ReplicationConfig, loaded: Registry) -> dg.SensorDef
             if entry.table not in loaded.tables
         ]  # fmt: skip
         gone = loaded.tables & {entry.table for entry in entries} - found.registry.tables
-        events = [_observation(services, entry) for entry in found.added]
+        topics = [entry.topic for entry in found.added]
+        marks = services.log.watermarks(topics) if topics else {}
+        events = [_observation(services, entry, marks.get(entry.topic)) for entry in found.added]
         changed = [*(str(entry.table) for entry in missing), *(f"without {each}" for each in gone)]
         said = reloads.ask(context, changed) if changed else _nothing_new(loaded)
         refusals = "".join(f" Not added: {error}" for error in found.refused)
@@ -86,8 +89,9 @@ def _set_aside(config: ReplicationConfig, registry: Registry) -> str:
     return f" Not tables: {', '.join(others)}." if others else ""
 
 
-def _observation(services: Services, entry: TableEntry) -> dg.AssetObservation:
-    marks = services.log.watermarks([entry.topic]).get(entry.topic)
+def _observation(
+    services: Services, entry: TableEntry, marks: Watermarks | None
+) -> dg.AssetObservation:
     records = sum(each.length for each in marks.begin.ranges_to(marks.end)) if marks else 0
     return dg.AssetObservation(
         topic_key(services.config, entry.topic),
