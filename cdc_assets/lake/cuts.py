@@ -162,6 +162,8 @@ class CutLake(Lake):
     def add_cut(self, source: str, cut: StoredCut, keep: timedelta) -> StoredCut | None:
         """Adds a cut, and removes those that are older than ``keep``, or were withdrawn.
 
+        Removes those of a clock that was ahead by more than ``keep``, too.
+
         Returns:
             The cut, with the next number if its own is taken by a cut of another log; None if there
             is a cut of its log that is not earlier.
@@ -180,7 +182,7 @@ class CutLake(Lake):
             return None
         next_number = 1 + max((each.number for each in known), default=0)
         cut = replace(cut, number=max(cut.number, next_number))
-        kept = [each for each in known if cut.added_at - each.added_at < keep]
+        kept = [each for each in known if abs(cut.added_at - each.added_at) < keep]
         head = table.current_snapshot()
         summary = head.summary.additional_properties if head and head.summary else {}
         is_full = int(summary.get("total-data-files", "0")) >= _MOST_FILES

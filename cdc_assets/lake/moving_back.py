@@ -142,14 +142,17 @@ def moved_back(document: Document, to: int, tag: str, own: tuple[str, ...], now:
     return document | {"current-snapshot-id": to, "refs": moved, "snapshot-log": log}
 
 
-def after(document: Document, was_at: str, now: int) -> Document:
-    """Returns the content of the metadata file that follows the read one."""
-    log = [
-        *document.get("metadata-log", []),
-        {"timestamp-ms": document["last-updated-ms"], "metadata-file": was_at},
-    ]
+def after(document: Document, was_at: str) -> Document:
+    """Returns the content of the metadata file that follows the read one.
+
+    Its time is that of the newest move of ``main``. A tag has none: by a clock a minute ahead of
+    Spark's, Iceberg would refuse the next batches.
+    """
+    updated = document["last-updated-ms"]
+    log = [*document.get("metadata-log", []), {"timestamp-ms": updated, "metadata-file": was_at}]
     most = int(document.get("properties", {}).get(_KEEP, _KEPT))
-    return document | {"metadata-log": log[-most:], "last-updated-ms": now}
+    moved = (each["timestamp-ms"] for each in document.get("snapshot-log", ()))
+    return document | {"metadata-log": log[-most:], "last-updated-ms": max([updated, *moved])}
 
 
 def next_file(was_at: str) -> str:
@@ -195,7 +198,7 @@ def _swap(changed: Sequence[tuple[Table, Document]]) -> None:
 
 def _written(table: Table, document: Document) -> str:
     at = table.location_provider().new_metadata_location(next_file(table.metadata_location))
-    content = after(document, table.metadata_location, _now(document))
+    content = after(document, table.metadata_location)
     with table.io.new_output(at).create() as file:
         file.write(json.dumps(content, separators=(",", ":")).encode())
     return at

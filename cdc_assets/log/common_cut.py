@@ -16,6 +16,10 @@ are known, which count as complete.
 Rows outside of transactions (of snapshots) have no place in that order. They are where they were
 sent: a row between two changes that are included is included. A row after the last included change
 is judged by its position and by its time, and if the two disagree there is no cut yet.
+
+Records are found by the time they were sent. If a clock was set back, that of a connector or of a
+broker, later ones would not be found, or count as older: there is no cut until they are dated later
+than all before them.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Final
 
 from cdc_assets.changes.names import TableName
@@ -189,6 +194,8 @@ class CutFinder:
             known, is_newest = self._ended(cursor, ends.get(0), start, now)
             if not known:
                 return NoCut(f"no transaction has ended in topic {self._topic}")
+            if any(b.at.sent_at < a.at.sent_at - _EARLY for a, b in pairwise(known)):
+                return NoCut(f"the clock that dates records of topic {self._topic} was set back")
             begun = base_of(known, start, now - self._patience)
             # Asked for after the ENDs were read: what was sent before them has had more time.
             log_ends = self._log_ends([each.topic for each in tables])
@@ -373,7 +380,8 @@ def divided(
     ranks = {id_: place for place, end in enumerate(known) for id_ in end.ended.ids}
     cut = known[newest]
     order = _order_of(sent, ranks, newest)
-    side = _Side(ranks, newest, known[0].at.sent_at, cut.at.sent_at, order)
+    begin = min(each.at.sent_at for each in known)
+    side = _Side(ranks, newest, begin, cut.at.sent_at, order)
     ends = dict[TableName, OffsetVector]()
     for each in sent:
         found = dict[int, int]()
@@ -411,7 +419,7 @@ class _Side:
     Attributes:
         ranks: the place of each transaction, by id.
         newest: the place of the cut's.
-        begin: the time of the first known ``END``: unknown transactions from before it are older.
+        begin: the earliest time of a known ``END``: unknown transactions from before it are older.
         at: the time of the cut's ``END``.
         order: the position of the newest included change.
     """

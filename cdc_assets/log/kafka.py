@@ -155,9 +155,10 @@ class KafkaLog:
         """Returns ``f(t)``: per partition the earliest offset with a timestamp at or after ``t``.
 
         The read-committed end of the log where there is none. Kafka keeps milliseconds, so a time
-        between two of them stands for the later one.
+        between two of them stands for the later one. For times before 1970, which brokers refuse or
+        take for something else, it is the log's beginning: records without a time are dated so.
         """
-        specs = [OffsetSpec.for_timestamp(_millis(time)) for time in times]
+        specs = [_spec(time) for time in times]
         partitions = self._admin.partitions(topics)
         *found, end = self._admin.offsets(partitions, [*specs, _LATEST])
         return {
@@ -356,6 +357,11 @@ def _or_end(offsets: OffsetVector, end: OffsetVector) -> OffsetVector:
         partition: last[partition] if offset == _NO_SUCH_OFFSET else offset
         for partition, offset in offsets
     })  # fmt: skip
+
+
+def _spec(time: datetime) -> OffsetSpec:
+    millis = _millis(time)
+    return OffsetSpec.for_timestamp(millis) if millis >= 0 else _EARLIEST
 
 
 def _millis(time: datetime) -> int:

@@ -40,7 +40,7 @@ from cdc_assets.operate.pending_cuts import PendingCut, PendingCuts
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
 
-LOOK: Final = timedelta(seconds=5)
+LOOK_SECONDS: Final = 5.0
 """How often to look whether tables that other processes merge have reached a boundary, and how long
 to wait with another search if there was no cut."""
 
@@ -71,8 +71,8 @@ class LogCuts:
         reached: the UUIDs and snapshots of lake tables that have reached it.
         last: the newest cut; None before the first.
         counted: a transaction up to which a search has found all complete; None for none.
-        looked: when its tables were looked at last.
-        read: when the pending cut was read last, in monotonic seconds.
+        looked: when its tables were looked at last, in monotonic seconds.
+        read: when the pending cut was read last, likewise.
         why: why there is no cut, or what it waits for, in words.
     """
 
@@ -84,7 +84,7 @@ class LogCuts:
     )
     last: StoredCut | None = None
     counted: EndAt | None = None
-    looked: datetime | None = None
+    looked: float = float("-inf")
     read: float = float("-inf")
     why: str = ""
 
@@ -165,7 +165,7 @@ class SourceCuts:
         now = self._services.clock()
         if log.pending is None:
             self._begin(log, now)
-        if log.pending is not None and self._look(log, entry, now):
+        if log.pending is not None and self._look(log, entry):
             return self._added(log, now)
         return []
 
@@ -176,7 +176,7 @@ class SourceCuts:
         for log in self._logs.values():
             self._read(log)
             if log.pending is not None:
-                self._look(log, None, self._services.clock())
+                self._look(log, None)
             else:
                 log.why = self._stopped_shard(self._members(log))
         return list(self._logs.values())
@@ -240,18 +240,17 @@ class SourceCuts:
         log.read = time.monotonic()
         pending = self._book.read(self._source, log.log)
         if pending != log.pending:
-            log.pending, log.reached, log.looked = pending, {}, None
+            log.pending, log.reached, log.looked = pending, {}, float("-inf")
             log.entries = {each.table: each for each in self._entries()}
 
     def _begin(self, log: LogCuts, now: datetime) -> None:
         """Finds and stores the next cut, if it is due and there is one."""
-        is_due = log.last is None or now - log.last.added_at >= self._config.interval
-        if not is_due or (log.looked is not None and now - log.looked < LOOK):
+        if not self._is_due(log, now) or time.monotonic() - log.looked < LOOK_SECONDS:
             return
-        log.looked = now
+        log.looked = time.monotonic()
         # Another process may have added one.
         log.last = self._newest(log.log)
-        if log.last is not None and now - log.last.added_at < self._config.interval:
+        if not self._is_due(log, now):
             return
         number = 1 + max((each.number for each in self.kept()), default=0)
         found = self._next_cut(log, number, now)
@@ -260,6 +259,10 @@ class SourceCuts:
             return
         self._book.write(self._source, log.log, found)
         self._read(log)
+
+    def _is_due(self, log: LogCuts, now: datetime) -> bool:
+        """Returns whether the last cut is old enough, or of a clock that was set back since."""
+        return log.last is None or abs(now - log.last.added_at) >= self._config.interval
 
     def _next_cut(self, log: LogCuts, number: int, now: datetime) -> PendingCut | NoCut:
         members = self._members(log)
@@ -291,18 +294,17 @@ class SourceCuts:
     def _is_there(self, log: LogCuts, entry: TableEntry) -> bool:
         return self._reach(log, entry.target, log.targets().get(entry.target, [])) is not None
 
-    def _look(self, log: LogCuts, entry: TableEntry | None, now: datetime) -> bool:
+    def _look(self, log: LogCuts, entry: TableEntry | None) -> bool:
         """Looks whether tables have reached the pending cut; returns whether all have.
 
         Args:
             log: of the cut.
             entry: the table that this process has just merged; others are looked at less often.
-            now: wall clock.
         """
         targets = log.targets()
-        is_time = log.looked is None or now - log.looked >= LOOK
+        is_time = time.monotonic() - log.looked >= LOOK_SECONDS
         if is_time:
-            log.looked = now
+            log.looked = time.monotonic()
             pending, there = log.pending, {each.table for each in self._members(log)}
             gone = [each for each in pending.cut.ends if each not in there] if pending else []
             if pending and gone:

@@ -364,8 +364,9 @@ def _doubtful(
 
 def _judged_lately(services: Services, known: Registry) -> set[str]:
     """Returns the topics that were found to be no tables a short while ago."""
-    recent = services.clock() - LOOK_AGAIN_AFTER
-    return {each.topic for each in known.others if each.looked_at > recent}
+    now = services.clock()
+    others = known.others
+    return {each.topic for each in others if abs(now - each.looked_at) < LOOK_AGAIN_AFTER}
 
 
 def _with_rows(

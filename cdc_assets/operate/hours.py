@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.log.hours import HOUR, HOURS_START, HourWindow, hour_of
 
 if TYPE_CHECKING:
     from cdc_assets.log.kafka import KafkaLog
-
-HOURS_PER_LOOK: Final = 48
 
 
 def hours_to_read(
@@ -47,20 +46,21 @@ def hours_to_read(
 def _first_from(
     log: KafkaLog, topic: str, position: OffsetVector, guess: HourWindow, current: HourWindow
 ) -> HourWindow:
-    hour = guess
-    while hour.start < current.start:
-        ends = _hour_ends(hour, current)
-        offsets = log.offsets_at([topic], ends)
-        for end in ends:
-            if _behind(position, offsets[topic, end]):
-                return hour_of(end - HOUR)
-        hour = hour_of(ends[-1])
-    return current
+    """Returns the first hour from a guess on that extends beyond a position.
 
+    The guess is right unless timestamps are out of order. The hours after it, which may be those of
+    years, are halved: the offsets of their ends never fall.
+    """
 
-def _hour_ends(first: HourWindow, current: HourWindow) -> Sequence[datetime]:
-    hours = int((current.start - first.start) / HOUR)
-    return [first.start + HOUR * (n + 1) for n in range(min(hours, HOURS_PER_LOOK))]
+    def is_beyond(hour: int) -> bool:
+        end = guess.start + HOUR * (hour + 1)
+        return _behind(position, log.offsets_at([topic], [end])[topic, end])
+
+    hours = (current.start - guess.start) // HOUR
+    if hours <= 0:
+        return current
+    found = 0 if is_beyond(0) else bisect_left(range(hours), True, lo=1, key=is_beyond)
+    return hour_of(guess.start + HOUR * found)
 
 
 def _behind(position: OffsetVector, boundary: OffsetVector) -> bool:

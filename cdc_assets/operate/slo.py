@@ -74,7 +74,11 @@ def slo_report(table: TableSurvey, target: SloTarget, waiting: int, now: datetim
 def late_offsets(
     services: Services, tables: Sequence[TableSurvey], now: datetime
 ) -> Mapping[TableName, int]:
-    """Counts by table the uncommitted offsets of records older than the target."""
+    """Counts by table the uncommitted offsets of records older than the target.
+
+    A record of the future hides those after it, as Kafka finds offsets by the first later time:
+    where the first uncommitted one is older, but none is found, all count.
+    """
     by_target: dict[float, list[TableSurvey]] = defaultdict(list)
     for each in tables:
         if each.lag_changes:
@@ -91,11 +95,14 @@ def _late_by(
 ) -> dict[TableName, int]:
     offsets = services.log.offsets_at([each.entry.topic for each in tables], [deadline])
     return {
-        each.table: _unread_before(each.position, offsets[each.entry.topic, deadline])
+        each.table: _unread_before(each, offsets[each.entry.topic, deadline], deadline)
         for each in tables
         if (each.entry.topic, deadline) in offsets
     }
 
 
-def _unread_before(position: OffsetVector, boundary: OffsetVector) -> int:
-    return total_length(position.ranges_to(boundary))
+def _unread_before(table: TableSurvey, boundary: OffsetVector, deadline: datetime) -> int:
+    found = total_length(table.position.ranges_to(boundary))
+    if not found and table.oldest_unread is not None and table.oldest_unread < deadline:
+        return table.lag_changes or 0
+    return found

@@ -140,7 +140,8 @@ def whose_turn(
 
     Args:
         entries: all tables of this schedule.
-        last: when tables were compared last; those never compared are absent.
+        last: when tables were compared last; those never compared are absent. A time that is later
+            by an interval is of a clock that was ahead, and counts as never.
         now: the time of the tick.
         cron: the schedule.
         every: the shortest interval between two comparisons of a table.
@@ -151,6 +152,7 @@ def whose_turn(
     # A comparison ends after its tick: without a margin it would miss its turn an interval later.
     before = now - every + every / (2 * ticks)
     doubts = doubted or {}
+    last = {entry: at for entry, at in last.items() if at < now + every}
     first = {e for e in entries if e in doubts and last.get(e, _NEVER) <= doubts[e]}
     due = [each for each in entries if each in first or last.get(each, _NEVER) <= before]
     due.sort(key=lambda each: (each not in first, last.get(each, _NEVER), each.table))

@@ -160,6 +160,14 @@ def test_cuts_are_kept_for_a_time_and_keep_their_snapshots(world: World) -> None
     assert snapshots_in_cuts(world.config, [], TABLES[0]) == ()
 
 
+def test_a_cut_of_a_clock_that_was_ahead_is_not_kept_until_that_time(world: World) -> None:
+    lake, keep = CutLake(world.config), timedelta(hours=1)
+    ahead = replace(cut_of(world, 1), added_at=NOW + 365 * DAY)
+    for each in (ahead, cut_of(world, 40), cut_of(world, 80), cut_of(world, 120)):
+        lake.add_cut("shop", each, keep)
+    assert [each.number for each in lake.cuts("shop")] == [120, 80]
+
+
 def test_a_cut_of_which_a_table_is_gone_is_withdrawn(world: World) -> None:
     lake, catalog = CutLake(world.config), open_catalog(world.config)
     first = cut_of(world, 1)

@@ -104,10 +104,11 @@ def test_only_what_is_moved_changes() -> None:
             "before_rewind_1": {"snapshot-id": 3, "type": "tag"},
         },
     }
-    first, second = after(moved, "a.json", 200), after(after(moved, "a.json", 200), "b.json", 300)
+    first, second = after(moved, "a.json"), after(after(moved, "a.json"), "b.json")
     assert first["metadata-log"] == [{"timestamp-ms": 100, "metadata-file": "a.json"}]
     assert second["metadata-log"] == [{"timestamp-ms": 200, "metadata-file": "b.json"}]
-    assert second["last-updated-ms"] == 300
+    assert first["last-updated-ms"] == second["last-updated-ms"] == 200
+    assert after(document, "a.json")["last-updated-ms"] == 100
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import OffsetSpec
 
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.retention import FOR_EVER
@@ -66,3 +67,19 @@ def test_an_ordinary_time_stays(monkeypatch: pytest.MonkeyPatch, at: datetime) -
     monkeypatch.setattr("cdc_assets.log.reader.Consumer", lambda _: Consumer(millis))
     log = KafkaLog({"bootstrap.servers": "kafka:9092"})
     assert log.first_unread({"t": OffsetVector()}) == {"t": at}
+
+
+@pytest.mark.parametrize("millis", [-1, -2, -3, -86_400_000])
+def test_before_1970_is_the_logs_beginning(monkeypatch: pytest.MonkeyPatch, millis: int) -> None:
+    """Brokers take the first three for the log's end, begin and newest time; others they refuse."""
+    specs = list[OffsetSpec]()
+
+    class Asked(Broker):
+        def list_offsets(self, asked: Any, **rest: Any) -> Any:
+            specs.extend(asked.values())
+            return super().list_offsets(asked, **rest)
+
+    Asked({"t": 1}).answer_for(monkeypatch)
+    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)
+    KafkaLog({"bootstrap.servers": "kafka:9092"}).offsets_at(["t"], [at])
+    assert {*specs} == {OffsetSpec.earliest(), OffsetSpec.latest()}

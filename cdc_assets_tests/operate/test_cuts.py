@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from pydantic import ValidationError
@@ -11,7 +13,9 @@ from pydantic import ValidationError
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.config.batch import ConsistentConfig
-from cdc_assets.log.common_cut import CommonCut, EndAt
+from cdc_assets.lake.cuts import StoredCut
+from cdc_assets.log.common_cut import CommonCut, EndAt, NoCut
+from cdc_assets.operate.cuts import LogCuts, SourceCuts
 from cdc_assets.operate.pending_cuts import PendingCut, PendingCuts
 
 pytestmark = pytest.mark.unit
@@ -51,3 +55,39 @@ def test_durations_have_a_unit() -> None:
     for text in ("1", "0s", "1 m", "1w", "-1s", "1s\n"):
         with pytest.raises(ValidationError, match="is not a duration"):
             ConsistentConfig(every=text)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "is_sought"),
+    [
+        (-timedelta(minutes=2), True),
+        (-timedelta(seconds=30), False),
+        (timedelta(seconds=30), False),
+        (timedelta(days=400), True),
+    ],
+    ids=["due", "not due", "another machine's clock", "a clock that was set back"],
+)
+def test_cuts_go_on_after_one_of_a_clock_that_was_ahead(
+    monkeypatch: pytest.MonkeyPatch, ahead: timedelta, is_sought: bool
+) -> None:
+    last = StoredCut(1, "t", "9:1", 3, AT, AT, AT + ahead, ())
+    sought = list[datetime]()
+    monkeypatch.setattr(SourceCuts, "__init__", lambda *_: None)
+    monkeypatch.setattr(SourceCuts, "_entries", lambda _: [])
+    monkeypatch.setattr(SourceCuts, "_read", lambda *_: None)
+    monkeypatch.setattr(SourceCuts, "_newest", lambda *_: last)
+    monkeypatch.setattr(SourceCuts, "kept", lambda _: (last,))
+
+    def next_cut(_: SourceCuts, __: LogCuts, ___: int, now: datetime) -> NoCut:
+        sought.append(now)
+        return NoCut("none")
+
+    monkeypatch.setattr(SourceCuts, "_next_cut", next_cut)
+    cuts = cast("Any", SourceCuts)()
+    vars(cuts).update(
+        _services=SimpleNamespace(clock=lambda: AT),
+        _config=ConsistentConfig(every="1m"),
+        _logs={"t": LogCuts("t", {}, last=last)},
+    )
+    assert cuts.advance(None) == []
+    assert bool(sought) is is_sought

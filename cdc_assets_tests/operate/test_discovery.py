@@ -150,6 +150,17 @@ def test_a_topic_that_was_set_aside_becomes_a_table_once_it_has_changes(cluster:
     assert cluster.found() == ({"public.orders"}, {})
 
 
+def test_a_topic_that_a_clock_which_was_ahead_has_set_aside_becomes_a_table(
+    cluster: Cluster,
+) -> None:
+    cluster.now = NOW + timedelta(days=400)
+    cluster.holding("public.orders", {"id": 1})
+    assert cluster.found()[0] == set()
+    cluster.holding("public.orders", CHANGE)
+    cluster.now = NOW
+    assert cluster.found() == ({"public.orders"}, {})
+
+
 def test_what_the_configuration_lists_is_a_table_in_any_case(cluster: Cluster) -> None:
     cluster.holding("public.orders", {"id": 1})
     assert cluster.found()[0] == set()

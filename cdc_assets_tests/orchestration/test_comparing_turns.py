@@ -57,6 +57,12 @@ def test_those_that_have_waited_longest_come_first() -> None:
     assert whose_turn([one], {one: START}, START + DAY / 2, cron, DAY) == ()
 
 
+def test_a_comparison_by_a_clock_that_was_ahead_does_not_put_the_next_one_off() -> None:
+    cron, (one, two) = Cron.parse("0 * * * *"), entries(2)
+    last = {one: START + 400 * DAY, two: START + timedelta(minutes=1)}
+    assert whose_turn([one, two], last, START, cron, DAY) == (one,)
+
+
 def test_tables_in_doubt_come_before_their_turn_and_once_for_each_doubt() -> None:
     cron, (one, two, three) = Cron.parse("0 * * * *"), entries(3)
     hour = timedelta(hours=1)

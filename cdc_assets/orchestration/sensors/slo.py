@@ -203,10 +203,13 @@ def is_news(
     force: bool = False,
     repeat: timedelta = REPEAT_AFTER,
 ) -> bool:
-    """Returns whether to write an outcome; if so, records it in the memory."""
+    """Returns whether to write an outcome; if so, records it in the memory.
+
+    An outcome written by a clock that was ahead is repeated, too.
+    """
     name = f"{verdict.asset.to_user_string()}:{verdict.check}"
     summary, at = memory.checks.get(name, ("", 0.0))
-    due = now.timestamp() - at >= repeat.total_seconds()
+    due = abs(now.timestamp() - at) >= repeat.total_seconds()
     if not (force or due or summary != verdict.summary):
         return False
     memory.checks[name] = (verdict.summary, now.timestamp())
