@@ -310,6 +310,28 @@ class Restarts:
         epochs = (begun[-1][1] for begun in self.epochs.values() if begun)
         return replace(self, accepted=self.accepted[: max(epochs, default=0)])
 
+    def met_from(self, start: Mapping[int, int], scheme: Scheme) -> tuple[Restart, ...]:
+        """Returns the accepted restarts that a reading from these offsets on meets, as it sees it.
+
+        Args:
+            start: by partition.
+            scheme: of the positions: those of a table that begins behind a restart lack its epoch.
+        """
+        begun = [(p, at, epoch) for p, each in self.epochs.items() for at, epoch in each]
+        behind = {epoch for p, at, epoch in begun if at <= start.get(p, 0)}
+        ahead = {epoch for p, at, epoch in begun if at > start.get(p, 0)}
+        numbered = enumerate(self.accepted, 1)
+        met = tuple(each for number, each in numbered if number not in behind - ahead)
+        more = len(self.accepted) - len(met) << epoch_bits(scheme)
+        return tuple(
+            replace(
+                each,
+                before=(each.before[0] - more, *each.before[1:]),
+                after=(each.after[0] - more, *each.after[1:]),
+            )
+            for each in met
+        )
+
     def read(self, newest_ms: Mapping[int, int]) -> Restarts:
         """Returns the state after a batch with these times, see `newest_after`."""
         newest = {p: max(at, self.newest_ms.get(p, at)) for p, at in newest_ms.items()}
@@ -346,27 +368,52 @@ class Permit:
         epoch: the epoch that it raises to. It counts while the table has all epochs below it and
             not this one, so that it serves one restart and can be given twice.
         restart: the restart that was seen.
+        generation: the number of rebuilds of the table that it was given for. A rebuilt table may
+            begin behind the restart, and would take the next one for it.
     """
 
     epoch: int
     restart: Restart
+    generation: int = 0
 
     def to_json(self) -> str:
         """Returns text."""
-        document = {"epoch": self.epoch, "restart": self.restart.to_list()}
-        return json.dumps(document, separators=(",", ":"))
+        return json.dumps(self.to_dict(), separators=(",", ":"))
+
+    @staticmethod
+    def all_to_json(permits: Iterable[Permit]) -> str:
+        """Returns the text of several permits; empty for none."""
+        said = [each.to_dict() for each in permits]
+        return json.dumps(said, separators=(",", ":")) if said else ""
 
     @classmethod
-    def from_json(cls, text: str) -> Permit:
-        """Reads what `to_json` wrote."""
-        said = json.loads(text)
-        return cls(said["epoch"], Restart.of_list(said["restart"]))
+    def all_from_json(cls, text: str) -> tuple[Permit, ...]:
+        """Reads what `to_json` or `all_to_json` wrote; the empty text has none."""
+        is_one = text.startswith("{")
+        permits: list[dict[str, Any]] = json.loads(f"[{text}]" if is_one else text or "[]")
+        return tuple(
+            cls(each["epoch"], Restart.of_list(each["restart"]), each.get("generation", 0))
+            for each in permits
+        )
 
-    def granted(self, restarts: Restarts) -> Restarts:
-        """Returns the state with this restart accepted, unless the permit is spent."""
-        if self.epoch != len(restarts.accepted) + 1:
-            return restarts
-        return replace(restarts, accepted=(*restarts.accepted, self.restart))
+    def to_dict(self) -> dict[str, object]:
+        """Returns the content for JSON."""
+        restart = self.restart.to_list()
+        return {"epoch": self.epoch, "restart": restart, "generation": self.generation}
+
+
+def permitted(restarts: Restarts, permits: Iterable[Permit], generation: int) -> Restarts:
+    """Returns the state with the restarts of permits accepted, but for those that are spent.
+
+    Args:
+        restarts: the state.
+        permits: by their epochs, ascending.
+        generation: the number of rebuilds of the table.
+    """
+    for each in permits:
+        if (each.generation, each.epoch) == (generation, len(restarts.accepted) + 1):
+            restarts = replace(restarts, accepted=(*restarts.accepted, each.restart))
+    return restarts
 
 
 def commit_of(scheme: Scheme, position: str) -> Commit | None:

@@ -241,6 +241,21 @@ class Lake:
         table = self._connection.load(name)
         return table is not None and any(each.attempt == attempt for each in publishes(table))
 
+    def is_taken_back(self, name: LakeName, attempt: str) -> bool:
+        """Returns whether a table was rewound behind an attempt that it had, or was made again.
+
+        False if the attempt's snapshot has expired: then nothing tells.
+        """
+        table = self._connection.load(name)
+        line = list(ancestry(table)) if table else []
+        if table is None or not line:
+            return True
+        if any(each.attempt == attempt for each in publishes(table)):
+            return False
+        kept = map(published_by, table.metadata.snapshots)
+        is_kept = any(each is not None and each.attempt == attempt for each in kept)
+        return is_kept or line[-1].sequence_number == 1  # nothing has expired
+
     def branches(self, name: LakeName) -> dict[str, int]:
         """Returns branch names and the snapshots they point to, ``main`` included."""
         table = self._connection.load(name)

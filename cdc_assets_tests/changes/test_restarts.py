@@ -16,6 +16,7 @@ from cdc_assets.changes.restarts import (
     Permit,
     Restart,
     Restarts,
+    permitted,
     witness,
 )
 from cdc_assets_tests.model.change import LowWatermarks
@@ -315,16 +316,54 @@ def test_a_rule_by_position_alone_would_take_a_connector_restart_for_one() -> No
 def test_a_permission_serves_one_restart_and_may_be_given_twice() -> None:
     found = alarm(NEW)
     assert found is not None
-    permit = Permit.from_json(Permit(1, found).to_json())
-    granted = permit.granted(Restarts())
+    permits = Permit.all_from_json(Permit(1, found).to_json())
+    granted = permitted(Restarts(), permits, 0)
     assert granted.accepted == (found,)
     assert granted.used().accepted == (), "not before it has begun somewhere"
     begun = granted.begun(0, 2).used()
-    assert permit.granted(begun) == begun, "spent"
+    assert permitted(begun, permits, 0) == begun, "spent"
     assert begun.pending(0) is None
     assert begun.pending(1) == found, "it may begin in other partitions yet"
     assert Restarts.from_json(begun.to_json()) == begun
     assert Restarts.from_json("") == Restarts()
+
+
+@pytest.mark.unit
+def test_a_permission_is_none_for_the_table_that_is_built_in_its_place() -> None:
+    """That one may begin behind the restart, and the next one would look like it."""
+    found = alarm(NEW)
+    assert found is not None
+    for said in (Permit(1, found).to_json(), '{"epoch":1,"restart":[0,2,[9],1,[3],5]}'):
+        assert permitted(Restarts(), Permit.all_from_json(said), 1) == Restarts()
+    again = Permit.all_from_json(Permit(1, found, 1).to_json())
+    assert permitted(Restarts(), again, 1).accepted == (found,)
+
+
+@pytest.mark.unit
+def test_restarts_that_come_once_more_are_permitted_in_their_order() -> None:
+    found = alarm(NEW)
+    assert found is not None
+    second = replace(found, offset=9)
+    said = Permit.all_to_json([Permit(1, found), Permit(2, second)])
+    assert permitted(Restarts(), Permit.all_from_json(said), 0).accepted == (found, second)
+    one = Restarts(accepted=(found,))
+    assert permitted(one, Permit.all_from_json(said), 0).accepted == (found, second)
+    assert (Permit.all_to_json([]), Permit.all_from_json("")) == ("", ())
+
+
+@pytest.mark.unit
+def test_only_restarts_that_a_reading_from_a_place_meets_are_before_it() -> None:
+    first = Restart(0, 3, (9,), 1, (3,), 5)
+    second = Restart(0, 8, (1 << 52 | 9,), 11, (1 << 52 | 3,), 15)
+    alone = replace(second, before=(9,), after=(3,))
+    epochs = {0: ((3, 1), (8, 2)), 1: ((4, 2),)}
+    known = Restarts({0: 20}, epochs, (first, second))
+    assert known.met_from({0: 0, 1: 0}, Scheme.POSTGRES) == (first, second)
+    assert known.met_from({0: 3, 1: 9}, Scheme.POSTGRES) == (alone,)
+    assert known.met_from({0: 8, 1: 3}, Scheme.POSTGRES) == (alone,)
+    assert known.met_from({0: 8, 1: 4}, Scheme.POSTGRES) == ()
+    unread = replace(known, accepted=(first, second, second))
+    assert len(unread.met_from({0: 8, 1: 4}, Scheme.POSTGRES)) == 1, "it has begun nowhere yet"
 
 
 @pytest.mark.unit

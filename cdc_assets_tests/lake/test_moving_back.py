@@ -38,6 +38,29 @@ def look(world: World) -> Past:
     return found
 
 
+def test_a_publish_is_taken_back_until_its_table_goes_forth_again(world: World) -> None:
+    lake, past = Lake(world.config), look(world)
+    newest, _, oldest = (each.published.attempt for each in past.line)
+    assert [lake.is_taken_back(NAME, each) for each in (oldest, newest)] == [False, False]
+    assert lake.is_taken_back(NAME, "of the table before"), "nothing of this one has expired"
+    assert lake.is_taken_back(LakeName("shop_public", "none"), newest)
+    lake.move_back(past, past.line[-1].snapshot, OWN)
+    assert [lake.is_taken_back(NAME, each) for each in (oldest, newest)] == [False, True]
+    world.publish(NAME, {0: 1}, {0: 2})
+    assert lake.is_taken_back(NAME, newest)
+    lake.move_back(look(world), past.head, OWN)
+    assert not lake.is_taken_back(NAME, newest)
+
+
+def test_nothing_tells_of_a_publish_that_has_expired(world: World) -> None:
+    table = open_catalog(world.config).load_table((NAME.namespace, NAME.name))
+    first = look(world).line[-1]
+    table.maintenance.expire_snapshots().by_id(first.snapshot).commit()
+    lake = Lake(world.config)
+    assert not lake.has_attempt(NAME, first.published.attempt)
+    assert not lake.is_taken_back(NAME, first.published.attempt)
+
+
 def test_a_table_goes_back_and_forth(world: World) -> None:
     lake, past = Lake(world.config), look(world)
     newest, _, oldest = past.line

@@ -26,7 +26,7 @@ from cdc_assets.operate.services import Services
 from cdc_assets.operations import verify
 from cdc_assets.operations.lease import Lease
 from cdc_assets.operations.maintain import no_session
-from cdc_assets.operations.resnapshot import wave
+from cdc_assets.operations.resnapshot import spark_resnapshot, wave
 from cdc_assets.operations.resnapshot.comparing import ComparedWave, KeyState
 from cdc_assets.operations.resnapshot.notes import ResnapshotProgress
 from cdc_assets.operations.resnapshot.spark_resnapshot import SparkResnapshot
@@ -182,6 +182,62 @@ def test_waves_are_continued_only_in_the_table_that_they_have_read(
     waves = SimpleNamespace(plan=lambda: plan_of("id", generation=generation))
     continued = cast("Any", SparkResnapshot(session)).continued
     assert continued(begun, waves) == (begun if goes_on else None)
+
+
+@pytest.mark.parametrize("taken_back", [None, "a1", "a2", "a3"])
+def test_a_reading_ends_once_rows_of_its_waves_are_taken_back(
+    way: Lease, monkeypatch: pytest.MonkeyPatch, taken_back: str | None
+) -> None:
+    """By a rewind, or a reset: else it said that all are equal, and ended the doubt about them."""
+    config = way.services.config
+    entry, looked = entry_of("orders", config), list[str]()
+
+    def is_taken_back(_: Lake, __: object, attempt: str) -> bool:
+        looked.append(attempt)
+        return attempt == taken_back
+
+    monkeypatch.setattr(Lake, "is_taken_back", is_taken_back)
+    equal = ComparedWave({KeyState.EQUAL: 1}, 1, cast("Any", None), ())
+    ends = iter((("1",), ("2",), None))
+    numbers = iter("123")
+    waves = SimpleNamespace(
+        plan=lambda: plan_of("id"),
+        wave=lambda _: WaveResult(next(ends), equal, 0, f"a{next(numbers)}"),
+        source=SimpleNamespace(comparison=OF),
+    )
+    monkeypatch.setattr(SparkResnapshot, "_opened", lambda _: nullcontext(waves))
+    begun = ResnapshotProgress(NOW, ("id",), 1)
+    monkeypatch.setattr(SparkResnapshot, "_begin", lambda *_: begun)
+    proven = list[object]()
+    proof = SimpleNamespace(record=lambda *of: proven.append(of))
+    monkeypatch.setattr(spark_resnapshot, "Proof", SimpleNamespace(of_known=lambda *_: proof))
+    reading = SparkResnapshot(session_of(config, entry, no_session))
+    if taken_back is None:
+        assert reading.read(None, lambda _: None).is_whole
+        assert looked == ["a1", "a2", "a3"]
+    else:
+        with pytest.raises(TransientError, match=r"rewound or made again.*begins again"):
+            reading.read(None, lambda _: None)
+    assert bool(proven) == (taken_back is None)
+
+
+@pytest.mark.parametrize(
+    ("now", "is_comparable"),
+    [({0: 7}, True), ({0: 9}, True), ({0: 6}, False), ({}, False)],
+    ids=["at rest", "merged on", "rewound", "made again"],
+)
+def test_a_wave_is_read_once_more_if_the_table_was_rewound_meanwhile(
+    now: dict[int, int], is_comparable: bool
+) -> None:
+    """Changes that are merged again then are not above its position, and would win all the same."""
+    planner = SimpleNamespace(marks=lambda _: SimpleNamespace(begin=OffsetVector()))
+    of = SimpleNamespace(lakes=SimpleNamespace(planner=planner), entry=None)
+    waves = cast("Any", Waves(*cast("Any", (None, of, None, None, None, None, 0))))
+    plans = [
+        SimpleNamespace(published=SimpleNamespace(offsets=OffsetVector.of(at), carried=Carried()))
+        for at in ({0: 7}, now)
+    ]
+    assert waves._is_comparable(*plans) is is_comparable  # noqa: SLF001 (a step of a wave)
 
 
 def test_a_wave_that_puts_nothing_rests_on_the_publish_that_it_was_compared_with(

@@ -394,3 +394,72 @@ def test_what_was_abandoned_leaves_nothing_to_the_next(pipeline: Make) -> None:
     table.produce(TABLE, [made(2, "late", 35, "u"), made(4, "d", 50)])
     table.merge(TABLE)
     assert names(table) == {1: "a", 3: "c", 4: "d"}
+
+
+def test_a_table_is_rebuilt_whose_side_table_is_gone(pipeline: Make) -> None:
+    """It is what the table says that helps: the swap needs nothing of the old rows' side table."""
+    table = three(pipeline)
+    side = side_name(table.entry(TABLE).target)
+    table.spark().sql(f"DROP TABLE lake.{side}")
+    table.produce(TABLE, [made(1, "x", 50, "u")])
+    with pytest.raises(TerminalError, match=r"the side table .* is gone"):
+        table.merge(TABLE)
+    assert rebuilt(table)
+    table.produce(TABLE, [made(2, "late", 35, "u"), made(4, "d", 60)])
+    table.merge(TABLE)
+    assert names(table) == {1: "x", 3: "c", 4: "d"}
+
+
+def test_a_table_that_is_dropped_during_the_swap_stays_dropped(pipeline: Make) -> None:
+    table = three(pipeline)
+    changed = {**table.source, "tables": {TABLE: {"deletes": "soft"}}}
+    soft, target = Pipeline(table.base, table.spark, table.folder, changed, table.prefix), None
+
+    def dropped(point: str, moment: Moment) -> None:
+        nonlocal target
+        if point == "spark: replace table" and moment is Moment.BEFORE and target is None:
+            target = table.entry(TABLE).target
+            table.lake.drop(target)
+
+    with hooked(dropped), pytest.raises(CdcError):
+        rebuilt(soft)
+    assert target is not None
+    assert table.lake.state(target) is None
+
+
+def test_one_that_was_begun_with_another_configuration_says_how_to_begin_again(
+    pipeline: Make,
+) -> None:
+    table = three(pipeline)
+    rebuild = rebuild_of(table.config, table.spark, table.entry(TABLE), "test")
+    rebuild.begin(rebuild.tables.standing(), from_now=False)
+    changed = {**table.source, "tables": {TABLE: {"deletes": "soft"}}}
+    soft = Pipeline(table.base, table.spark, table.folder, changed, table.prefix)
+    for wishes in ({"dry_run": True}, {}):
+        with pytest.raises(TerminalError, match=r"deletes: hard.*begin again, .*--abandon"):
+            rebuilt(soft, **wishes)
+    assert rebuilt(soft, abandon=True)
+    assert rebuilt(soft)
+    assert names(soft) == {1: "a", 2: "b", 3: "c"}
+
+
+def test_a_log_without_the_rows_that_were_read_from_the_source_rebuilds_nothing(
+    pipeline: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOWHERE", "postgresql://nobody@127.0.0.1:1/none")
+    table = three(pipeline)
+    database = {"kind": "postgres", "dsn": {"env": "NOWHERE"}}
+    topics = {"include": [rf"{table.prefix}\..*"], "prefix": table.prefix}
+    changed = {**table.source, "initial": "read", "database": database, "topics": topics}
+    read = Pipeline(table.base, table.spark, table.folder, changed, table.prefix)
+    rebuild = rebuild_of(read.config, table.spark, table.entry(TABLE), "test")
+    standing = rebuild.tables.standing()
+    published = standing.old.published
+    assert published is not None
+    first = replace(published, carried=replace(published.carried, read_at="00"))
+    old = replace(standing.old, published=first)
+    with pytest.raises(TerminalError, match=r"read from the source.*--from-source, or --from-snap"):
+        rebuild.begin(replace(standing, old=old), from_now=False)
+    said = rebuild_of(table.config, table.spark, table.entry(TABLE), "test")
+    said.begin(replace(standing, old=old), from_now=False)  # initial: log says that it has all
+    assert said.abandon()

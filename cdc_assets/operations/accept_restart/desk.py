@@ -45,6 +45,7 @@ from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.tables.lookups import KeyLookups
 from cdc_assets.merge.tables.side_table import SideTable
 from cdc_assets.merge.tables.tombstones import Tombstones
+from cdc_assets.merge.verifying.repair import generation_of
 from cdc_assets.operations.session import TableSession
 from cdc_assets.schema.history import Break, StatementHistory
 from cdc_assets.schema.silent import SilentChange, SilentPolicy, remembered, without
@@ -161,7 +162,8 @@ class RestartDesk:
             watch.look(with_epochs)
         except RestartError as found:
             epoch = len(watch.restarts.accepted) + 1
-            return Acceptable(Permit(epoch, found.restart), plan.layout.scheme)
+            permit = Permit(epoch, found.restart, generation_of(plan))
+            return Acceptable(permit, plan.layout.scheme)
         return None
 
     def _preparation(self, plan: BatchPlan) -> Preparation:

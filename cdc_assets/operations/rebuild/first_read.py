@@ -75,6 +75,7 @@ class FirstRead:
         shadow = self._tables.shadow(_FIRST)
         if shadow is None:
             self._require_captured()
+        self._tables.require_configured(shadow, _FIRST)
         if not _is_whole(shadow):
             standing = RebuildStanding(TableState.absent(self._entry.target), _FIRST, shadow, False)
             yield from self._source.waves(standing)

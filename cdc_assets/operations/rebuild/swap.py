@@ -24,7 +24,7 @@ from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.at_source import AT_SOURCE, AtSource
 from cdc_assets.lake.carried import SideMark
 from cdc_assets.lake.columns import COLUMN, DROPPED, LEFT_OUT
-from cdc_assets.lake.properties import MODE, PREFIX, WHERE
+from cdc_assets.lake.properties import MODE, PREFIX, WHERE, accepted_restart
 from cdc_assets.lake.quarantined import QuarantineLake
 from cdc_assets.lake.side import side_of
 from cdc_assets.merge.apply.branch import Branch
@@ -82,13 +82,15 @@ def swap(tables: RebuildTables, standing: RebuildStanding, begun: str | None, se
     published = _published(tables, old, new, new.published)
     rows = _rows_of(tables, new)
     if shard is not None:
-        old = _with_columns(tables, old, new)
+        old = _with_columns(tables, replace(old, published=published), new)
         rows = _as_in(tables.spark().table(sql.table(tables.catalog, old.name)), rows)
     tag = sql.tag(tables.catalog, old.name, tables.tag_for(old, generation), old.snapshot_id or 0)
     tables.execute(tag, "tag the old table", "spark: tag old table")
     if shard is not None or _layout(old) == _layout(new):
         planner = tables.planner.tables(tables.entry)
-        lay_out(tables.spark(), tables.catalog, tables.entry, planner, old)
+        # The side table of the old rows may be gone: these rows need the shadow table's.
+        now = replace(old, published=published)
+        lay_out(tables.spark(), tables.catalog, tables.entry, planner, now)
         _overwrite(tables, old, rows, published)
     else:
         _replace(tables, old, new, rows, published)
@@ -256,7 +258,7 @@ def _replace(
     if parts:
         writer = writer.partitionedBy(*map(_parted, parts))
     with translated("replace the table", tables.where), effect("spark: replace table"):
-        writer.createOrReplace()
+        writer.replace()  # never made again for one that was dropped meanwhile
 
 
 def _files(tables: RebuildTables, old: TableState, new: TableState) -> FileLayout:
@@ -302,7 +304,8 @@ def _layout(state: TableState) -> tuple[object, ...]:
 
 
 def _is_layout(name: str) -> bool:
-    return name.startswith(PREFIX) and name not in OF_REBUILD and not name.startswith(AT_SOURCE)
+    of_its_own = (AT_SOURCE, accepted_restart(""))
+    return name.startswith(PREFIX) and name not in OF_REBUILD and not name.startswith(of_its_own)
 
 
 def _properties(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:

@@ -11,12 +11,13 @@ from pyspark.sql import functions as F
 from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.changes.publish_kind import PublishKind
+from cdc_assets.changes.restarts import COMMIT_NUMBERS, Permit, Restarts, permitted
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.by_table import changes_of
 from cdc_assets.formats.layout import Layout
 from cdc_assets.lake import TableState
 from cdc_assets.lake.at_source import AtSource
-from cdc_assets.lake.properties import ADOPTED
+from cdc_assets.lake.properties import ADOPTED, accepted_restart
 from cdc_assets.lake.side import side_of
 from cdc_assets.merge.intake.planning import BEGIN, BEGIN_TOPIC, BEGIN_WHOLE, begin_of
 from cdc_assets.merge.intake.read import read_ranges
@@ -113,14 +114,8 @@ class TableRebuild:
         shadow = standing.shadow
         has_place = shadow is not None and (shadow.published is not None or BEGIN in
                                             shadow.properties)  # fmt: skip
-        late = "it was renamed at its source" if self._entry.renamed is not None else ""
-        if ADOPTED in standing.old.properties:
-            late = "the table of another tool was adopted"
-        if late and not (from_now or has_place):
-            what = f"its topic holds only what came since {late}"
-            source = self._session.config.source(self._entry.table.source)
-            remedy = source.rebuild_command(self._entry.table)
-            raise TerminalError(what, where=of.where, remedy=remedy)
+        if not (from_now or has_place):
+            self._require_whole_log(standing.old)
         if from_now and shadow is not None and not awaits_snapshot(shadow):
             option = "--from-snapshot"
             raise of.begun_from_log(option)
@@ -131,7 +126,49 @@ class TableRebuild:
         if state is None or id_of(state) != (id_of(shadow) if shadow else place[ID]):
             raise of.moved()
         self._begun = id_of(state)
-        return begin_of(state) if awaits_snapshot(state) else None
+        if awaits_snapshot(state):
+            return begin_of(state)
+        self._permit_restarts(standing.old, state)
+        return None
+
+    def _require_whole_log(self, old: TableState) -> None:
+        """Requires a log that has changes of all rows, as far as that is known.
+
+        Raises:
+            TerminalError: if the rows of the table's beginning came from elsewhere.
+        """
+        late, published = "", old.published
+        source = self._session.config.source(self._entry.table.source)
+        if published and published.carried.read_at and source.reads_first(self._entry.table):
+            is_same = published.topic_id == self.tables.planner.identity(self._entry).topic_id
+            late = "its first rows were read from the source (initial: read)" if is_same else ""
+        if ADOPTED in old.properties:
+            late = "the table of another tool was adopted"
+        if self._entry.renamed is not None:
+            late = "it was renamed at its source"
+        if late:
+            what = f"its topic holds only what came since {late}"
+            remedy = source.rebuild_command(self._entry.table)
+            raise TerminalError(what, where=self.tables.where, remedy=remedy)
+
+    def _permit_restarts(self, old: TableState, shadow: TableState) -> None:
+        """Has the shadow table accept the restarts of its source that the lake table accepts."""
+        planner, name = self.tables.planner, accepted_restart(self._entry.shard_value)
+        scheme, before = Layout.of(old.properties).scheme, old.published
+        if before is None or before.topic_id != planner.identity(self._entry).topic_id:
+            return
+        if scheme not in COMMIT_NUMBERS:
+            return
+        start = begin_of(shadow) or planner.marks(self._entry).begin
+        permits = Permit.all_from_json(old.properties.get(name, ""))
+        known = Restarts.from_json(before.carried.numbering)
+        known = permitted(known, permits, before.carried.generation)
+        known = known.met_from(start.as_dict(), scheme)
+        said = Permit.all_to_json(Permit(n, each) for n, each in enumerate(known, 1))
+        if said and said != shadow.properties.get(name):
+            target = self.tables.shadow_entry(before.carried.generation + 1).target
+            statement = sql.set_properties(self.tables.catalog, target, {name: said})
+            self.tables.execute(statement, "accept restarts", "spark: accept restarts")
 
     def continue_with(self, shadow: TableState) -> None:
         """Remembers the shadow table that this process has read from the source."""

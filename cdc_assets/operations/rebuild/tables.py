@@ -168,16 +168,31 @@ class RebuildTables:
         Iceberg deletes no rows of a table that was once partitioned by a column that is gone.
 
         Raises:
-            TerminalError: if it cannot, or the shadow table is of another topic.
+            TerminalError: if it cannot, or the shadow table is of another topic or configuration.
             TransientError: if the table has another topic by now.
         """
         self.require_own_topic(standing.old, standing.shadow)
+        self.require_configured(standing.shadow, standing.generation)
         mode = self.session.config.source(self.entry.table.source).mode_of(self.entry.table)
         if standing.old.properties.get(MODE) != Mode.HISTORY or mode is Mode.HISTORY:
             return
         what = f"the table is a history, in whose place no {mode} can be put"
         remedy = "have it dropped and merged again: cdc-assets reset --table TABLE"
         raise TerminalError(what, where=self.where, remedy=remedy)
+
+    def require_configured(self, shadow: TableState | None, generation: int) -> None:
+        """Requires that the configuration is still the one that the shadow table was made with.
+
+        Raises:
+            TerminalError: if it is not. What helps otherwise, a rebuild, is under way.
+        """
+        if shadow is None:
+            return
+        try:
+            self.planner.tables(self.shadow_entry(generation)).plan(shadow)
+        except TerminalError as error:
+            remedy = f"{self.begin_again}, or configure it as before"
+            raise error.but(remedy=remedy) from None
 
     def require_own_topic(self, old: TableState, shadow: TableState | None) -> None:
         """Requires the topic of a table that a run may find to be renamed during the rebuild.

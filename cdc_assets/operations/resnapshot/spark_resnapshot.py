@@ -9,6 +9,7 @@ from typing import Any
 
 from cdc_assets.changes.names import TableName
 from cdc_assets.changes.publish_kind import PublishKind
+from cdc_assets.errors import TransientError
 from cdc_assets.lake.at_source import AtSource
 from cdc_assets.merge.verifying.pace import Pace
 from cdc_assets.merge.verifying.proof import Proof
@@ -156,6 +157,8 @@ class SparkResnapshot:
                 since, began = progress.rows, pace.clock()
                 with pace.step("waves"):
                     wave = waves.wave(progress.next)
+                if progress.waves:
+                    self._require_kept(progress)
                 progress = progress.after(wave)
                 self._say(
                     f"wave {progress.waves}: {progress.rows:,} rows read, {progress.put:,} keys put"
@@ -170,6 +173,7 @@ class SparkResnapshot:
     def _ended(self, waves: Waves, progress: ResnapshotProgress, pace: Pace) -> ResnapshotReport:
         of = (self._verification, self._entry, waves.source)
         settled = repair_keys(*of, progress.doubtful, self._source.verify.looks, self._say)
+        self._require_kept(progress)
         report = ResnapshotReport(
             table=self._entry.table,
             progress=progress,
@@ -203,6 +207,17 @@ class SparkResnapshot:
             return begun
         self._say("the table was rebuilt, rewound or made again since: beginning again")
         return None
+
+    def _require_kept(self, progress: ResnapshotProgress) -> None:
+        """Requires that the rows of the waves so far are not taken back.
+
+        Raises:
+            TransientError: if the table was rewound, or made again, in the meantime.
+        """
+        if self._session.lake.is_taken_back(self._entry.target, progress.attempt):
+            what = "the table was rewound or made again since rows were put right"
+            remedy = "run the same command again, which begins again"
+            raise TransientError(what, where=self._session.where, remedy=remedy)
 
     @contextmanager
     def _opened(self) -> Iterator[Waves]:

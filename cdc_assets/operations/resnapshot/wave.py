@@ -19,9 +19,13 @@ A change has the whole row but for large values that an update has left alone. S
 changed meanwhile, and whose large values differ, are doubtful: they are looked at one by one at the
 end (`cdc_assets.operations.resnapshot.spark_resnapshot`).
 
-A wave is done again, from 1 on, if the table was truncated meanwhile, or if the log has lost
-some of the changes merged meanwhile: its deletes need not be remembered any more then. If a
-rebuild was swapped in, all waves are: their rows were dropped with the table before.
+A wave is done again, from 1 on, if the table was truncated or rewound meanwhile, or if the log has
+lost some of the changes merged meanwhile: its deletes need not be remembered any more then. Changes
+that are merged again after a rewind are not above the wave's position, but above all that the lake
+has applied then: they would win over rows of the wave.
+
+All waves are done again if a rebuild was swapped in, or the waves before were taken back: their
+rows are gone with the table before.
 No clock comes into it, and no lock but that of any reader.
 """
 
@@ -217,6 +221,7 @@ class Waves:
         if plan.published is None or now.published is None:
             return False
         same = plan.published.carried.max_truncate == now.published.carried.max_truncate
+        same = same and not now.published.offsets.ranges_to(plan.published.offsets)
         begin = self._planner.marks(self._entry).begin.as_dict()
         return same and all(
             at <= plan.published.offsets.get(partition) for partition, at in begin.items()

@@ -28,6 +28,7 @@ from cdc_assets.changes.restarts import (
     Restarts,
     commit_of,
     newest_after,
+    permitted,
 )
 from cdc_assets.errors import TerminalError
 from cdc_assets.formats.order import Epochs
@@ -102,8 +103,8 @@ class RestartWatch:
 
     def __init__(self, plan: BatchPlan) -> None:
         carried = Restarts.from_json(plan.numbering)
-        granted = Permit.from_json(plan.permit).granted(carried) if plan.permit else carried
-        self.restarts = granted
+        generation = plan.published.carried.generation if plan.published else 0
+        self.restarts = permitted(carried, Permit.all_from_json(plan.permit), generation)
         self._plan = plan
         self._seen = seen_before(plan, carried)
         self._looked = False

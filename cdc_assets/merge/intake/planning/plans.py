@@ -117,7 +117,7 @@ class Plans:
             published: to be recorded.
         """
         tables = self.configured.tables(entry)
-        table = tables.plan(state)
+        table = tables.plan(replace(state, published=published))
         return BatchPlan(
             entry=entry,
             head=state.snapshot_id,
