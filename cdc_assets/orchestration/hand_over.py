@@ -16,14 +16,16 @@ from cdc_assets.log.deliveries import Deliveries
 from cdc_assets.log.hours import HourWindow
 from cdc_assets.log.kafka import KafkaLog
 from cdc_assets.operate.services import Services, utc_now
+from cdc_assets.orchestration.instance import has_slot, run_limit
 from cdc_assets.orchestration.keys import (
-    TAG_HAND_OVER,
     TAG_MODE,
     TAG_TOPIC,
     TAIL,
     UNFINISHED,
     VERIFY,
+    is_asked_to_end,
     names_in,
+    pools_of,
 )
 from cdc_assets.orchestration.scheduler import StayConditions, TableScheduler, WorkerSlot
 
@@ -90,22 +92,29 @@ def must_hand_over(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     """Returns whether a run has to end for another run's sake.
 
     That is so if it was asked to hand over, if another run shares one of its tables, or if another
-    run is queued: even without a common table it may wait for this run's slot. Runs that compare
-    tables do not count: they can wait.
+    run may wait for its slot: one of a replication that is queued, or any once no slot is free.
+    Other projects' runs may be queued for days by limits of their own. Runs that compare tables do
+    not count: they can wait.
     """
-    for other in instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED))):
+    runs = instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
+    limit = run_limit(instance)
+    is_full = limit is not None and sum(has_slot(each) for each in runs) >= limit
+    for other in runs:
         if other.run_id == run.run_id:
-            if TAG_HAND_OVER in other.tags:
+            if is_asked_to_end(other):
                 return True
         elif other.tags.get(TAG_MODE) == VERIFY:
             continue
-        elif other.status is dg.DagsterRunStatus.QUEUED or _share(run, other):
+        elif _share(run, other) or (not has_slot(other) and (is_full or TAG_MODE in other.tags)):
             return True
     return False
 
 
 def _share(run: dg.DagsterRun, other: dg.DagsterRun) -> bool:
     """Returns whether two runs have a table in common, including for its upkeep."""
+    pools = pools_of(run), pools_of(other)
+    if pools[0] is not None and pools[1] is not None:
+        return not pools[0].isdisjoint(pools[1])
     assets = frozenset(run.asset_selection or ()), frozenset(other.asset_selection or ())
     tables = names_in(run), names_in(other)
     return not (assets[0].isdisjoint(assets[1]) and tables[0].isdisjoint(tables[1]))

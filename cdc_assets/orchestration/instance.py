@@ -44,6 +44,18 @@ def reason_of(event: dg.DagsterEvent) -> str:
     return f"failed ({data.error.cls_name if data.error else 'unknown error'})"
 
 
+def run_limit(instance: dg.DagsterInstance) -> int | None:
+    """Returns the most runs that the instance executes at once; None if it has no limit."""
+    queue = instance.get_concurrency_config().run_queue_config
+    limit = queue.max_concurrent_runs if queue else 0
+    return limit if limit > 0 else None
+
+
+def has_slot(run: dg.DagsterRun) -> bool:
+    """Returns whether an unfinished run takes one of the instance's slots, as it is not queued."""
+    return run.status is not dg.DagsterRunStatus.QUEUED
+
+
 def limit_pools(instance: dg.DagsterInstance, names: Collection[str]) -> None:
     """Gives pools without a limit of their own the limit 1; leaves those that somebody has set.
 

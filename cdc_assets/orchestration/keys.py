@@ -48,7 +48,8 @@ TAG_SOURCE: Final = "cdc/source"
 """On a run that compares tables of one source."""
 
 TAG_HAND_OVER: Final = "cdc/hand_over"
-"""On a run that stays, once it has to make room for another."""
+"""On a run that stays, once it has to make room for another: its id, as a run that is started again
+has the tags of the former one."""
 
 TAG_PROCESS: Final = "cdc/process"
 """On runs that live in a command's own process: see `cdc_assets.orchestration.liveness`."""
@@ -94,8 +95,11 @@ def spark_key(config: ReplicationConfig) -> str:
 
 
 def run_tags(config: ReplicationConfig, mode: str, entries: Sequence[TableEntry]) -> dict[str, str]:
-    """Returns the tags of a run of tables that a sensor or a command starts."""
-    return {**_tables_tags(entries), **mode_tags(config, mode)}
+    """Returns the tags of a run of tables that a sensor or a command starts.
+
+    Dagster does not start it again by itself: sensors do, once a table's back-off is over.
+    """
+    return {**_tables_tags(entries), **mode_tags(config, mode), "dagster/max_retries": "0"}
 
 
 def mode_tags(config: ReplicationConfig, mode: str) -> dict[str, str]:
@@ -193,6 +197,27 @@ def _tables_tags(entries: Sequence[TableEntry]) -> dict[str, str]:
         else:
             texts.append(name)
     return {f"{TAG_TABLE}_{n}" if n else TAG_TABLE: text for n, text in enumerate(texts)}
+
+
+def ask_to_end(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+    """Asks a run to make room for another, unless it was asked before."""
+    if not is_asked_to_end(run):
+        instance.add_run_tags(run.run_id, {TAG_HAND_OVER: run.run_id})
+
+
+def is_asked_to_end(run: dg.DagsterRun) -> bool:
+    """Returns whether a run was asked to make room for another."""
+    return run.tags.get(TAG_HAND_OVER) == run.run_id
+
+
+def pools_of(run: dg.DagsterRun) -> frozenset[str] | None:
+    """Returns the pools of the steps that a run executes; None if none of them has one.
+
+    They say more than its selection: a job's run selects no assets, and a run that repeats failed
+    steps selects those of all.
+    """
+    known = run.run_op_concurrency
+    return frozenset(known.all_pools or ()) if known else None
 
 
 def names_in(run: dg.DagsterRun) -> frozenset[str]:

@@ -13,9 +13,9 @@ then be skipped as busy until somebody cleans up.
   it. An observer needs only Dagster's storage, nothing of the run's machine. Clocks of machines are
   not compared, as they differ: a run is dead if its tag has not changed for `SILENT_SECONDS` of the
   observer's own time, in which it looked at least `LOOKS` times, and Dagster's events say that a
-  step of it is in progress. Between steps there is no heartbeat (each step may have a process of
-  its own), and no conclusion: such a run is left to Dagster's run monitoring and its
-  `dagster/max_runtime`.
+  step that the tag names is in progress. Between our steps there is no heartbeat (each step may
+  have a process of its own, and others be a project's), and no conclusion: such a run is left to
+  Dagster's run monitoring and its `dagster/max_runtime`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def at_work(context: Context, config: ReplicationConfig, *, is_whole_run: bool) 
     """
     if is_whole_run:
         hold(config.home, context.run.run_id)
-    with beating(context.instance, context.run.run_id):
+    step = context.get_step_execution_context().step.key
+    with beating(context.instance, context.run.run_id, step):
         yield
 
 
@@ -167,15 +168,15 @@ def _file(home: Path, name: str) -> Path:
 
 @dataclass
 class _Beating:
-    """The number of a run's steps in this process, and the event that ends their heartbeat."""
+    """A run's steps in this process, and the event that ends their heartbeat."""
 
-    steps: int = 0
+    steps: list[str] = field(default_factory=list[str])
     over: threading.Event = field(default_factory=threading.Event)
 
 
 @contextmanager
 def beating(
-    instance: dg.DagsterInstance, run_id: str, every: float = EVERY_SECONDS
+    instance: dg.DagsterInstance, run_id: str, step: str, every: float = EVERY_SECONDS
 ) -> Iterator[None]:
     """Sends heartbeats of a run as long as a step works."""
     with _beating_guard:  # steps of a run begin and end at the same time
@@ -183,29 +184,31 @@ def beating(
         if mine is None:
             mine = _beating[run_id] = _Beating()
             beats = threading.Thread(
-                target=_beat, args=(instance, run_id, mine.over, every), name="alive", daemon=True
+                target=_beat, args=(instance, run_id, mine, every), name="alive", daemon=True
             )
             beats.start()
-        mine.steps += 1
+        mine.steps.append(step)
     try:
         yield
     finally:
         with _beating_guard:
-            mine.steps -= 1
-            if mine.steps == 0:
+            mine.steps.remove(step)
+            if not mine.steps:
                 del _beating[run_id]
                 mine.over.set()
 
 
-def _beat(instance: dg.DagsterInstance, run_id: str, over: threading.Event, every: float) -> None:
+def _beat(instance: dg.DagsterInstance, run_id: str, mine: _Beating, every: float) -> None:
     for count in itertools.count(1):
+        with _beating_guard:
+            step = mine.steps[-1] if mine.steps else ""
         try:
-            instance.add_run_tags(run_id, {TAG_ALIVE: f"{time.time():.0f} {count}"})
+            instance.add_run_tags(run_id, {TAG_ALIVE: f"{time.time():.0f} {count} {step}"})
         except Exception:
             # The storage may not answer for a while: the next beat is soon, and one may be lost.
-            if over.is_set():
+            if mine.over.is_set():
                 return
-        if over.wait(every):
+        if mine.over.wait(every):
             return
 
 
@@ -243,13 +246,14 @@ class Listener:
             known.looks += 1
             heard[run.run_id] = known
             is_silent = now - known.at >= self.silent_seconds and known.looks >= LOOKS
-            if is_silent and _is_at_work(instance, run.run_id):
+            if is_silent and _is_at_work(instance, run.run_id, beat):
                 found.append(run.run_id)
         self._heard = heard
         return found
 
 
-def _is_at_work(instance: dg.DagsterInstance, run_id: str) -> bool:
-    """Returns whether a step is in progress, by the run's events."""
-    under_way = StepEventStatus.IN_PROGRESS
-    return any(each.status is under_way for each in instance.get_run_step_stats(run_id))
+def _is_at_work(instance: dg.DagsterInstance, run_id: str, beat: str) -> bool:
+    """Returns whether the step that a heartbeat names is in progress, by the run's events."""
+    step = beat.rpartition(" ")[2]
+    seen = instance.get_run_step_stats(run_id, [step])
+    return any(each.status is StepEventStatus.IN_PROGRESS for each in seen)

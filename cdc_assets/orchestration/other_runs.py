@@ -14,10 +14,10 @@ from cdc_assets.errors import TerminalError, UnreachableError
 from cdc_assets.naming import some_of
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.keys import (
-    TAG_HAND_OVER,
     TAG_MODE,
     TAIL,
     UNFINISHED,
+    ask_to_end,
     is_of,
     names_in,
 )
@@ -111,8 +111,8 @@ class OtherRuns:
         others = (each for each in runs if each.run_id != self.own)
         found = [each for each in others if busy_tables(self.config, [each], [entry])]
         for run in found:
-            if run.tags.get(TAG_MODE) == TAIL and TAG_HAND_OVER not in run.tags:
-                self.instance.add_run_tags(run.run_id, {TAG_HAND_OVER: "true"})
+            if run.tags.get(TAG_MODE) == TAIL:
+                ask_to_end(self.instance, run)
         return found
 
     def hand_over(self, tables: Sequence[TableEntry]) -> str:
@@ -125,5 +125,5 @@ class OtherRuns:
         wanted = dg.RunsFilter(statuses=list(UNFINISHED), tags={TAG_MODE: TAIL})
         for run_ in self.instance.get_runs(wanted):
             if is_of(self.config, run_) and names & names_in(run_):
-                self.instance.add_run_tags(run_.run_id, {TAG_HAND_OVER: "true"})
+                ask_to_end(self.instance, run_)
         return "" if self.are_seen else NOT_ASKED

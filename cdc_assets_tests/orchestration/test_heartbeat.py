@@ -46,17 +46,20 @@ def watch(instance: dg.DagsterInstance, tmp_path: Path) -> Iterator[Watch]:
 def at_work(instance: dg.DagsterInstance, beat: str = "1") -> dg.DagsterRun:
     """A started run, of which a step is under way."""
     run = started_run(instance)
-    instance.add_run_tags(run.run_id, {TAG_ALIVE: beat})
+    instance.add_run_tags(run.run_id, {TAG_ALIVE: f"{beat} some_table"})
     tell(instance, run, dg.DagsterEventType.STEP_START)
     return run
 
 
-def tell(instance: dg.DagsterInstance, run: dg.DagsterRun, kind: dg.DagsterEventType) -> None:
+def tell(
+    instance: dg.DagsterInstance,
+    run: dg.DagsterRun,
+    kind: dg.DagsterEventType,
+    step: str = "some_table",
+) -> None:
     is_success = kind is dg.DagsterEventType.STEP_SUCCESS
     data = StepSuccessData(duration_ms=1.0) if is_success else None
-    event = dg.DagsterEvent(
-        kind.value, run.job_name, step_key="some_table", event_specific_data=data
-    )
+    event = dg.DagsterEvent(kind.value, run.job_name, step_key=step, event_specific_data=data)
     instance.report_dagster_event(event, run.run_id)
 
 
@@ -77,7 +80,7 @@ def test_a_run_that_is_heard_of_lives_however_wrong_its_clock_is(
 ) -> None:
     run = at_work(instance, "1000")
     for beat in range(999, 980, -1):
-        instance.add_run_tags(run.run_id, {TAG_ALIVE: str(beat)})
+        instance.add_run_tags(run.run_id, {TAG_ALIVE: f"{beat} some_table"})
         assert watch.look(after=SILENT_SECONDS - 1) == []
 
 
@@ -97,6 +100,19 @@ def test_between_its_steps_a_run_is_not_judged(watch: Watch, instance: dg.Dagste
     assert watch.look(after=SILENT_SECONDS, times=2 * LOOKS) == []
 
 
+def test_a_step_of_the_project_in_the_same_run_is_not_judged_by_our_heartbeat(
+    watch: Watch, instance: dg.DagsterInstance
+) -> None:
+    """It may take hours, and nothing beats for it: its run must not be marked as failed."""
+    run = started_run(instance)
+    tell(instance, run, dg.DagsterEventType.STEP_START)
+    with beating(instance, run.run_id, "some_table"):
+        until(lambda: TAG_ALIVE in instance.get_run_by_id(run.run_id).tags, "a beat")  # pyright: ignore[reportOptionalMemberAccess]
+    tell(instance, run, dg.DagsterEventType.STEP_SUCCESS)
+    tell(instance, run, dg.DagsterEventType.STEP_START, step="a_model")
+    assert watch.look(after=SILENT_SECONDS, times=2 * LOOKS) == []
+
+
 def test_a_run_of_another_kind_is_not_judged(watch: Watch, instance: dg.DagsterInstance) -> None:
     run = started_run(instance)
     tell(instance, run, dg.DagsterEventType.STEP_START)
@@ -110,10 +126,12 @@ def test_a_run_is_heard_of_while_any_of_its_steps_is_at_work(instance: dg.Dagste
         found = instance.get_run_by_id(run.run_id)
         return found.tags.get(TAG_ALIVE) if found else None
 
-    with beating(instance, run.run_id, every=0.01):
-        with beating(instance, run.run_id, every=0.01):
+    with beating(instance, run.run_id, "a", every=0.01):
+        with beating(instance, run.run_id, "b", every=0.01):
             first = until(beat, "a beat")
-        until(lambda: beat() != first, "another one, as one step is left", every_seconds=0.01)
+            assert str(first).endswith(" b")
+        left = "a step is left, and named"
+        until(lambda: str(beat()).endswith(" a"), left, every_seconds=0.01)
 
 
 NO_TABLE = {"table": "no such table"}

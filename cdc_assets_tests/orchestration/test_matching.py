@@ -259,7 +259,7 @@ def test_a_comparison_that_waits_makes_nobody_give_way_and_one_that_works_makes_
     assert not must_hand_over(instance, other)
     assert not must_hand_over(instance, working)
     both = [waiting, working]
-    assert free_slots(instance, both).runs == free_slots(instance, [working]).runs
+    assert free_slots(config, instance, both) == free_slots(config, instance, [working])
     ask_for_room(instance, both)
     assert must_hand_over(instance, working)
     again = instance.get_run_by_id(waiting.run_id)

@@ -204,6 +204,19 @@ def test_a_run_that_finds_nothing_says_so(tables: Tables, instance: dg.DagsterIn
     assert numbers(again, "records") == [0]
 
 
+def test_a_run_without_an_hour_merges_what_is_new(
+    tables: Tables, instance: dg.DagsterInstance
+) -> None:
+    """Dagster refuses none: a project's sensor may start one. It is no failure of the table."""
+    tables.create_topic("public.orders")
+    tables.change("orders", "c", 1, NOW)
+
+    result = tables.run(instance, "orders")
+    assert result.success
+    merged = [(each.partition, each.metadata["records"].value) for each in materializations(result)]
+    assert merged == [(THIS_HOUR.key, 1), (None, 0)]
+
+
 def test_a_backlog_is_merged_hour_by_hour_in_one_run(
     tables: Tables, instance: dg.DagsterInstance
 ) -> None:

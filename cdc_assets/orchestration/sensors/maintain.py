@@ -265,6 +265,7 @@ def _request(config: ReplicationConfig, chosen: Sequence[MaintenanceRun]) -> dg.
         tags={
             **run_tags(config, MAINTENANCE, entries),
             "dagster/max_runtime": str(RUNTIME_SECONDS),
+            "dagster/priority": "1",  # its tables are not merged as long as it is queued
         },
     )
 

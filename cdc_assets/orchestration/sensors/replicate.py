@@ -25,18 +25,22 @@ from cdc_assets.operate.services import Clock, Services, utc_now
 from cdc_assets.operate.survey import Survey, TableSurvey, survey
 from cdc_assets.orchestration import liveness
 from cdc_assets.orchestration.checks import check_specs
+from cdc_assets.orchestration.instance import has_slot, run_limit
 from cdc_assets.orchestration.keys import (
     TAG_BACKLOG,
-    TAG_HAND_OVER,
     TAG_MODE,
     TAG_PROCESS,
     TAIL,
     UNFINISHED,
     VERIFY,
+    ask_to_end,
+    is_asked_to_end,
     is_of,
     maintenance_key,
     named,
     names_in,
+    pool_name,
+    pools_of,
     run_tags,
     table_key,
 )
@@ -76,7 +80,7 @@ def replicate_sensor(
         seen = survey(services, entries, ages=False).answered()
         due = [each for each in seen.tables if is_due(each, busy, seen.at)]
         due = one_run_reads(due, seen.tables, busy)
-        slots = free_slots(context.instance, runs)
+        slots = free_slots(config, context.instance, runs)
         if due and slots.runs <= 0:
             ask_for_room(context.instance, runs)
         together = [*due, *recent(seen, busy, due)] if due else []
@@ -100,40 +104,55 @@ def busy_tables(
 ) -> frozenset[TableName]:
     """Returns the tables that unfinished runs merge or maintain, whoever started them.
 
-    Runs of commands select no assets: they are known by their tag. Comparing is no work on a table.
+    They are those that a run selects, or that its tag names, as commands select no assets; of a job
+    that selects none all those whose pools it takes. Comparing is no work on a table.
     """
-    runs = tuple(runs)
-    selected = {key for run in runs for key in run.asset_selection or ()}
-    at_work = (run for run in runs if is_of(config, run) and run.tags[TAG_MODE] != VERIFY)
-    names = frozenset[str]().union(*(names_in(run) for run in at_work))
-    return frozenset(
-        entry.table
-        for entry in entries
-        if names.issuperset(str(entry.table).split())
-        or not selected.isdisjoint(
-            (table_key(config, entry), maintenance_key(config, entry.target))
-        )
-    )
+    pools = {entry: pool_name(config, entry) for entry in entries}
+    ours = frozenset(pools.values())
+    found = set[TableName]()
+    for run in runs:
+        taken = pools_of(run)
+        if taken is not None and taken.isdisjoint(ours):
+            continue
+        selected = frozenset(run.asset_selection or ())
+        is_ours = is_of(config, run) and run.tags[TAG_MODE] != VERIFY
+        names = names_in(run) if is_ours else frozenset[str]()
+        is_whole = taken is not None and not selected and not names
+        found |= {
+            entry.table
+            for entry in entries
+            if (taken is None or pools[entry] in taken)
+            and (is_whole or names.issuperset(str(entry.table).split())
+                 or table_key(config, entry) in selected
+                 or maintenance_key(config, entry.target) in selected)
+        }  # fmt: skip
+    return frozenset(found)
 
 
-def free_slots(instance: dg.DagsterInstance, unfinished: Sequence[dg.DagsterRun]) -> Slots:
+def free_slots(
+    config: ReplicationConfig, instance: dg.DagsterInstance, unfinished: Sequence[dg.DagsterRun]
+) -> Slots:
     """Returns how many runs to add: the instance's limit less its unfinished runs.
 
-    Runs that wait to compare tables do not count.
+    Of queued runs those of replications count, but for those that wait to compare tables. Others'
+    may be as many as a backfill has partitions, and would take each slot that becomes free: as long
+    as they wait, and no run merges small tables, one is added all the same. Its priority is higher.
     """
-    queue = instance.get_concurrency_config().run_queue_config
-    limit = queue.max_concurrent_runs if queue else RUNS_IF_UNLIMITED
-    limit = limit if limit > 0 else RUNS_IF_UNLIMITED
+    limit = run_limit(instance) or RUNS_IF_UNLIMITED
     backlogs = sum(TAG_BACKLOG in run.tags for run in unfinished)
-    comparing = sum(run.tags.get(TAG_MODE) == VERIFY for run in unfinished)
-    waiting = sum(_waits_to_compare(run) for run in unfinished)
-    free = limit - (len(unfinished) - waiting)
-    return Slots(free, max(1, limit - 1 - (comparing - waiting)) - backlogs)
+    comparing = sum(run.tags.get(TAG_MODE) == VERIFY and has_slot(run) for run in unfinished)
+    others = [run for run in unfinished if not has_slot(run) and TAG_MODE not in run.tags]
+    waiting = [run for run in unfinished if not has_slot(run) and run.tags.get(TAG_MODE) == VERIFY]
+    free = limit - (len(unfinished) - len(others) - len(waiting))
+    if others and not any(_merges_small_tables(config, run) for run in unfinished):
+        free = max(1, free)
+    return Slots(free, max(1, limit - 1 - comparing) - backlogs)
 
 
-def _waits_to_compare(run: dg.DagsterRun) -> bool:
-    """Returns whether a run that compares tables is still queued: merging comes before it."""
-    return run.tags.get(TAG_MODE) == VERIFY and run.status is dg.DagsterRunStatus.QUEUED
+def _merges_small_tables(config: ReplicationConfig, run: dg.DagsterRun) -> bool:
+    """Returns whether a run of this sensor is none of a backlog."""
+    is_mine = is_of(config, run) and run.tags[TAG_MODE] == TAIL
+    return is_mine and not run.tags.keys() & {TAG_BACKLOG, TAG_PROCESS}
 
 
 def recent(
@@ -162,8 +181,8 @@ def ask_for_room(instance: dg.DagsterInstance, unfinished: Sequence[dg.DagsterRu
     """
     for run in unfinished:
         compares = run.tags.get(TAG_MODE) == VERIFY and run.status is dg.DagsterRunStatus.STARTED
-        if compares and TAG_HAND_OVER not in run.tags:
-            instance.add_run_tags(run.run_id, {TAG_HAND_OVER: "true"})
+        if compares:
+            ask_to_end(instance, run)
     staying = [
         run
         for run in unfinished
@@ -171,11 +190,11 @@ def ask_for_room(instance: dg.DagsterInstance, unfinished: Sequence[dg.DagsterRu
         and run.tags.get(TAG_MODE) == TAIL
         and TAG_PROCESS not in run.tags
     ]
-    if staying and not any(TAG_HAND_OVER in run.tags for run in staying):
+    if staying and not any(is_asked_to_end(run) for run in staying):
         oldest = min(instance.get_run_records(
             dg.RunsFilter(run_ids=[run.run_id for run in staying])
         ), key=lambda record: record.create_timestamp)  # fmt: skip
-        instance.add_run_tags(oldest.dagster_run.run_id, {TAG_HAND_OVER: "true"})
+        ask_to_end(instance, oldest.dagster_run)
 
 
 def with_hours(services: Services, due: Sequence[TableSurvey], seen: Survey) -> list[Due]:

@@ -140,7 +140,7 @@ def last_events(
     Raises:
         CdcError: if the table's facts cannot be read.
     """
-    if last is None or last.hour != step.windows[-1]:
+    if last is None or last.hour != step.windows[-1] or not step.has_partition:
         if last is not None:
             yield batch_event(step, last)
         yield quiet_result(step, checks)

@@ -21,7 +21,7 @@ from cdc_assets.changes.names import TableName
 from cdc_assets.config import ReplicationConfig, SourceConfig
 from cdc_assets.desired import NOTHING, TableDirectives
 from cdc_assets.errors import HeldError
-from cdc_assets.log.hours import HourWindow
+from cdc_assets.log.hours import HourWindow, hour_of
 from cdc_assets.operate.services import Services
 from cdc_assets.operate.states import held_words
 from cdc_assets.operate.survey import TableSurvey, survey
@@ -178,8 +178,15 @@ class TableStep:
 
     @cached_property
     def windows(self) -> tuple[HourWindow, ...]:
-        """The hours of the run's partitions."""
+        """The hours of the run's partitions; the present one if it has none."""
+        if not self.has_partition:
+            return (hour_of(self.services.clock(), self.entry.hours_from),)
         return tuple(HourWindow.from_key(key) for key in self.context.partition_keys)
+
+    @property
+    def has_partition(self) -> bool:
+        """Whether the run has partitions; another program may start one without."""
+        return self.context.has_partition_key or self.context.has_partition_key_range
 
     @cached_property
     def scheduler(self) -> TableScheduler:
