@@ -115,9 +115,9 @@ def busy_tables(
         if taken is not None and taken.isdisjoint(ours):
             continue
         selected = frozenset(run.asset_selection or ())
-        is_ours = is_of(config, run) and run.tags[TAG_MODE] != VERIFY
-        names = names_in(run) if is_ours else frozenset[str]()
-        is_whole = taken is not None and not selected and not names
+        compares = run.tags.get(TAG_MODE) == VERIFY
+        names = names_in(run) if is_of(config, run) and not compares else frozenset[str]()
+        is_whole = taken is not None and not (selected or names or compares)
         found |= {
             entry.table
             for entry in entries
