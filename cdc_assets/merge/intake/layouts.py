@@ -384,8 +384,8 @@ class LakeTables:
         mode = said.get(MODE) or Mode.MIRROR.value
         if mode != self._mode.value:
             what = f"the table was made with mode: {mode}, which cannot be changed"
-            way = "reset" if mode == Mode.HISTORY else "rebuild"
-            remedy = f"configure mode: {mode}, or: cdc-assets {way}"
+            way = "reset --table" if mode == Mode.HISTORY else "rebuild"
+            remedy = f"configure mode: {mode}, or: cdc-assets {way} TABLE"
             raise TerminalError(what, where=self._where, remedy=remedy, page="fixed-at-creation")
         if not columns.key and said.get(WHERE, "") != self._chosen_by:
             what = "the table has no key, and was made with another condition on rows (where)"
