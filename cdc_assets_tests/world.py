@@ -38,11 +38,13 @@ def write_config(
     kafka: str = NOWHERE,
     prefix: str = "shop",
     maintenance: Mapping[str, object] | None = None,
+    consistent: Mapping[str, str] | None = None,
     **replaced: object,
 ) -> ReplicationConfig:
     """A configuration file in ``folder``, read back; its source is ``shop``, its Spark nowhere."""
     (folder / "lake").mkdir(exist_ok=True)
-    own = {"maintenance": dict(maintenance)} if maintenance else {}
+    said = {"maintenance": maintenance, "consistent": consistent}
+    own = {name: dict(each) for name, each in said.items() if each is not None}
     shop = source(prefix, **database_of("SHOP_DSN"), **own)
     rest = {"spark": {"remote": f"sc://{NOWHERE}"}, "registry": ".cdc/registry.json", **replaced}
     document = platform(kafka, **rest, sources={"shop": shop})

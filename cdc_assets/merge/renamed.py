@@ -312,6 +312,10 @@ def _in_another_topic(carried: Carried, scheme: Scheme) -> Carried:
         said = Numbering.from_json(numbering)
         partitions = {p: replace(each, next_offset=0) for p, each in said.partitions.items()}
         numbering = replace(said, partitions=partitions).to_json()
+    shadow = carried.shadow
+    if shadow is not None and shadow.until is not None:
+        # All of the topic before is merged, to this end and beyond: the adoption may end.
+        shadow = replace(shadow, until=OffsetVector())
     return replace(
         carried,
         settles_at=None,
@@ -323,6 +327,7 @@ def _in_another_topic(carried: Carried, scheme: Scheme) -> Carried:
         own_from=None,
         missing=Missing(),
         last_merged={},
+        shadow=shadow,
     )
 
 

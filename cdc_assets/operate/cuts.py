@@ -33,10 +33,10 @@ from cdc_assets.lake import Published
 from cdc_assets.lake.cuts import CutLake, CutSnapshot, StoredCut
 from cdc_assets.log.common_cut import CutTable, EndAt, NoCut
 from cdc_assets.log.kafka import KafkaLog
+from cdc_assets.log.pending_cuts import PendingCut, PendingCuts
 from cdc_assets.merge.intake.planning import TransactionTopics
 from cdc_assets.merge.intake.planning.configured import Configured
 from cdc_assets.operate.known_tables import replicated
-from cdc_assets.operate.pending_cuts import PendingCut, PendingCuts
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import TableEntry
 

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import count
+from uuid import uuid4
 
 import pytest
 
 from cdc_assets.changes.names import TableName
+from cdc_assets.changes.offsets import OffsetVector
+from cdc_assets.changes.publish_kind import PublishKind
 from cdc_assets.desired import Directive, DirectiveNote
 from cdc_assets.effects import Moment, hooked
 from cdc_assets.errors import OutcomeUnknownError, TerminalError, TransientError
+from cdc_assets.lake.properties import ADOPTED
+from cdc_assets.lake.shadow_progress import ShadowProgress
 from cdc_assets.log.hours import HOUR, hour_of
 from cdc_assets.merge.renamed import FormerTable, Renames
 from cdc_assets.merge.replicate import utc_now
+from cdc_assets.merge.statements import sql
+from cdc_assets.merge.verifying.verification import Verification
 from cdc_assets.operate.contiguity import gaps, outside
 from cdc_assets.operate.discovery import discover
 from cdc_assets.operate.services import Services
+from cdc_assets.operations.adopt.existing import ExistingTable
+from cdc_assets.operations.adopt.table_adoption import TableAdoption
+from cdc_assets.operations.rebuild.shadow_table import publish_read
 from cdc_assets.orchestration.merge_commands import Selection, run_replay, run_replicate
 from cdc_assets.registry import RegistryFile, TableEntry
 from cdc_assets_tests.faults import Anywhere, Death, How
@@ -32,7 +42,7 @@ from cdc_assets_tests.merge.test_statements import (
     tell,
     with_schema,
 )  # fmt: skip
-from cdc_assets_tests.operated import rebuild_of, run_rebuild
+from cdc_assets_tests.operated import rebuild_of, run_rebuild, session_of
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
 
@@ -378,6 +388,42 @@ def test_what_a_rebuild_remembers_does_not_replace_what_was_learned_since(begun:
     assert rebuild.tables.standing().old.properties == learned
     assert shop.replicate() == {}
     assert shop.rows() == BOTH
+
+
+@profiles.in_soak
+def test_an_adoption_that_is_overtaken_ends_with_the_next_run(begun: Make) -> None:
+    shop = begun(*OLD, change("u", 250, {"id": 2, "name": "old"}))
+    entry = shop.entries()["t"]
+    session = session_of(shop.made.config, entry, shop.made.spark)
+    lakes, state = Verification(session.attempts, "test").lakes, shop.made.lake.state(entry.target)
+    assert state is not None
+    assert state.published is not None
+    noted = sql.set_properties(lakes.catalog, entry.target, {ADOPTED: str(entry.target)})
+    lakes.spark().sql(noted)
+    progress = ShadowProgress(is_read=True, until=state.published.offsets)
+    begin = OffsetVector.of({0: 1})
+    carried = replace(state.published.carried, shadow=progress, read_from=begin)
+    record = replace(state.published, attempt=str(uuid4()), kind=PublishKind.READ, carried=carried)
+    publish_read(lakes, entry, state, record, None)
+    overtaken = adoption_of(shop)
+    shop.renamed()
+    assert shop.replicate() == {}
+    assert shop.rows() == BOTH
+    with pytest.raises(TransientError, match=r"another step or run has continued it as shop\.u"):
+        list(overtaken.merge())
+    assert adoption_of(shop).end(0) == 0
+    assert ExistingTable(session, entry.target).standing().is_done
+    assert shop.replicate() == {}
+    assert shop.rows() == BOTH
+
+
+def adoption_of(shop: Shop) -> TableAdoption:
+    """A run that continues the adoption of ``shop.t``."""
+    session = session_of(shop.made.config, shop.entries()["t"], shop.made.spark)
+    existing = ExistingTable(session, session.entry.target)
+    adoption = TableAdoption(session, existing)
+    adoption.note(existing.standing())
+    return adoption
 
 
 def follow(shop: Shop, new: TableEntry) -> None:

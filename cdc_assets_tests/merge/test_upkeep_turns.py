@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,8 @@ import pytest
 from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.upkeep import Task
 from cdc_assets.errors import TransientError
+from cdc_assets.log.common_cut import CommonCut, EndAt
+from cdc_assets.log.pending_cuts import PendingCut, PendingCuts
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.upkeep import UpkeepStep
 from cdc_assets.operations.maintain import words
@@ -39,6 +41,25 @@ def test_compaction_that_never_ends_keeps_no_expiry_out(desk: UpkeepDesk) -> Non
     both = {(desk.target.name, Task.EXPIRE), (desk.side.name, Task.EXPIRE)}
     assert both <= set(desk.spark.begun)
     assert desk.spark.begun[2][1] is not Task.EXPIRE
+
+
+@pytest.mark.parametrize(
+    ("begun", "stays"),
+    [(timedelta(minutes=-1), True), (timedelta(minutes=1), False), (timedelta(days=-2), False)],
+    ids=["before them", "after them", "longer ago than cuts are kept"],
+)
+def test_snapshots_that_a_pending_cut_may_need_stay(
+    tmp_path: Path, begun: timedelta, stays: bool
+) -> None:
+    desk, now = UpkeepDesk(tmp_path, consistent={"keep": "1d"}), datetime.now(UTC)
+    cut = CommonCut("9:1", EndAt(3, now), now, {})
+    pending = PendingCut(4, "shop.a.transaction", cut, {}, now + begun)
+    PendingCuts(desk.world.config.registry).write("shop", pending.log, pending)
+    of_table, of_side = desk.upkeep.needs()
+    assert (of_table.name, len(of_table.expirable)) == (desk.target, 0 if stays else 3)
+    assert (of_side.name, len(of_side.expirable)) == (desk.side, 3)
+    PendingCuts(desk.world.config.registry).write("shop", pending.log, None)
+    assert len(desk.upkeep.needs()[0].expirable) == 3
 
 
 def test_runs_of_one_step_do_all_in_time(desk: UpkeepDesk) -> None:

@@ -67,12 +67,16 @@ class UpkeepDesk:
     folder: Path
     files: int = 4
     maintenance: dict[str, object] = field(default_factory=lambda: dict[str, object](IN_NEED))
+    consistent: dict[str, str] | None = None
     spark: Spark = field(default_factory=Spark)
 
     def __post_init__(self) -> None:
         self.world = World(self.folder, NOWHERE)
         self.world.config = write_config(
-            self.folder, prefix=self.world.prefix, maintenance=self.maintenance
+            self.folder,
+            prefix=self.world.prefix,
+            maintenance=self.maintenance,
+            consistent=self.consistent,
         )
         for name in (self.target, self.side):
             for n in range(self.files):

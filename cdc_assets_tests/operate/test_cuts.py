@@ -15,8 +15,8 @@ from cdc_assets.changes.offsets import OffsetVector
 from cdc_assets.config.batch import ConsistentConfig
 from cdc_assets.lake.cuts import StoredCut
 from cdc_assets.log.common_cut import CommonCut, EndAt, NoCut
+from cdc_assets.log.pending_cuts import PendingCut, PendingCuts
 from cdc_assets.operate.cuts import LogCuts, SourceCuts
-from cdc_assets.operate.pending_cuts import PendingCut, PendingCuts
 
 pytestmark = pytest.mark.unit
 

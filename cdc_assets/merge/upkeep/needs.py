@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.changes.upkeep import Figures, Task, Thresholds, expirable, tasks
@@ -50,6 +50,7 @@ class NeedsReader:
         limits: the thresholds that decide.
         clock: wall clock.
         in_cuts: returns the snapshots of a lake table that kept cuts name.
+        pending: returns for how long cuts have waited for tables to reach them.
     """
 
     def __init__(
@@ -59,8 +60,9 @@ class NeedsReader:
         limits: Thresholds,
         clock: Callable[[], datetime],
         in_cuts: Callable[[LakeName], tuple[int, ...]],
+        pending: Callable[[], timedelta],
     ) -> None:
-        self._in_cuts = in_cuts
+        self._in_cuts, self._pending = in_cuts, pending
         self._entries, self._lake, self._limits, self._clock = entries, lake, limits, clock
 
     def tables(self) -> Iterator[UpkeepTable]:
@@ -78,6 +80,8 @@ class NeedsReader:
         if figures is None:
             return None
         now, limits = round(self._clock().timestamp() * 1000), self._limits
+        if table.owner is None:  # one of the snapshots since may be the table's in a pending cut
+            limits = replace(limits, keep=max(limits.keep, self._pending()))
         gone = expirable(figures.history, limits, now)
         return Needs(table.name, figures, tasks(figures, limits, now), gone, limits)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -28,6 +28,7 @@ from cdc_assets.lake import Lake
 from cdc_assets.lake.cuts import snapshots_in_cuts
 from cdc_assets.lake.place import TablePlace
 from cdc_assets.lake.pointers import Recent
+from cdc_assets.log.pending_cuts import PendingCuts
 from cdc_assets.merge.plan.plan import OWN_BRANCH
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.deadline import Limits
@@ -83,7 +84,8 @@ class Upkeep:
         self.said: MaintenanceConfig = source.upkeep(entries[0].table)
         cutting = {e.table.source for e in entries if config.source(e.table.source).consistent}
         in_cuts = partial(snapshots_in_cuts, config, cutting)
-        self._reader = NeedsReader(entries, lake, self.said.thresholds, clock, in_cuts)
+        pending = partial(_pending, config, cutting, clock)
+        self._reader = NeedsReader(entries, lake, self.said.thresholds, clock, in_cuts, pending)
 
     def needs(self) -> list[Needs]:
         """Returns the needs of the lake table and of its side tables, as far as they exist.
@@ -267,6 +269,27 @@ class Upkeep:
                 return
             if figures and tier is Tier.TINY and figures.tiny < needs.limits.tiny_files:
                 return
+
+
+def _pending(
+    config: ReplicationConfig, sources: Collection[str], clock: Callable[[], datetime]
+) -> timedelta:
+    """Returns for how long cuts of some sources have been pending.
+
+    Those that have been pending for longer than cuts are kept do not count: nothing waits for a
+    stopped table for ever.
+
+    Raises:
+        UnreachableError: if pending cuts cannot be read.
+    """
+    longest = timedelta()
+    for source in sources:
+        cuts = config.source(source).consistent
+        for each in PendingCuts(config.registry).of_source(source) if cuts else ():
+            age = clock() - each.begun_at
+            if cuts and age <= cuts.kept:
+                longest = max(longest, age)
+    return longest
 
 
 def _not_alone(place: TablePlace) -> str:

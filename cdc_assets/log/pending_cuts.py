@@ -15,6 +15,7 @@ from cdc_assets.effects import effect
 from cdc_assets.errors import UnreachableError
 from cdc_assets.files import as_os_errors, files_at, registry_path, replace_file
 from cdc_assets.log.common_cut import CommonCut, EndAt
+from cdc_assets.notes import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +93,22 @@ class PendingCuts:
         Raises:
             UnreachableError: if the place does not answer.
         """
+        return self._read(source, self._file(source, log))
+
+    def of_source(self, source: str) -> list[PendingCut]:
+        """Returns the pending cuts of all logs of a source. Raises as `read` does."""
         try:
             with as_os_errors():
-                content = self._files.cat_file(self._file(source, log))
+                files = listed(self._files, self._root, f"{quote(source, safe='')}.")
+        except OSError as error:
+            raise self._unreachable() from error
+        found = (self._read(source, file) for file in files)
+        return [each for each in found if each is not None]
+
+    def _read(self, source: str, file: str) -> PendingCut | None:
+        try:
+            with as_os_errors():
+                content = self._files.cat_file(file)
             document = json.loads(content)
             return PendingCut.of(source, document) if document else None
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
