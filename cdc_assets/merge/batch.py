@@ -3,8 +3,8 @@
 3. Read exactly the planned ranges, decode and fold (`reading`). Guards judge what that shows: they
    may complete the plan, or end it. Carry out the table's steps. If guards have learned something
    that the fold needs to know, fold again.
-4. Have guards check the batch, refuse what cannot be merged, cut it at barriers, and apply its
-   parts to a branch of the planned head, as the table's mode does.
+4. Have guards check the batch, refuse what cannot be merged, and apply it to a branch of
+   the planned head, as the table's mode does.
 5. to 7. Publish, and drop the branch: `cdc_assets.merge.apply.publish`.
 
 Reads, decodes and folds a batch, counts its records in the same pass, and keeps the fold.
@@ -26,7 +26,7 @@ from cdc_assets.changes.mode import Mode
 from cdc_assets.changes.slo import SloTarget
 from cdc_assets.lake import Lake, Published
 from cdc_assets.merge.apply.branch import Branch
-from cdc_assets.merge.apply.keyed import within
+from cdc_assets.merge.apply.keyed import newer_than
 from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.apply.refusals import Refusals, Refusing
 from cdc_assets.merge.apply.snapshot_properties import BatchOutcome, Recorder
@@ -44,8 +44,8 @@ from cdc_assets.merge.modes.history import History
 from cdc_assets.merge.modes.keyless import Keyless
 from cdc_assets.merge.modes.mirror import Mirror
 from cdc_assets.merge.modes.mode import TableMode
+from cdc_assets.merge.plan.barriers import Barriers
 from cdc_assets.merge.plan.outcome import Replan
-from cdc_assets.merge.plan.parts import Part
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets.merge.plan.table_steps import execute_steps
 from cdc_assets.merge.statements.deadline import Steps, Watch
@@ -64,7 +64,7 @@ class ExecutionResult:
     published: Published | None
     figures: BatchFigures
     apply: Apply
-    parts: tuple[Part, ...]
+    barriers: Barriers
     stale: int
     latency: LatencyHistogram
     plan: BatchPlan
@@ -174,15 +174,15 @@ class BatchExecution:
         plan, refusing = this.plan, Refusing(self.refusals, self.steps)
         last = refusing.rejected(this)
         self._register(last)
-        parts = self._mode.parts(last, self.steps)
+        barriers = self._mode.barriers(last, self.steps)
         publisher = Publisher(self.spark, self.catalog, self.lake, plan)
         branch = Branch(publisher, partial(self.require_same_topic, plan))
         carry = partial(self._guards.carried, last=last)
         recorder = Recorder(
             self.slo_target, self.refusals, self.clock, self.seconds_to_publish, carry
         )
-        changes_of = partial(self._reader.changes_of, last)
-        it = Application(last, parts, branch, self._means, changes_of, refusing, recorder)
+        changes = partial(self._reader.changes, last, barriers)
+        it = Application(last, barriers, branch, self._means, changes, refusing, recorder)
         with branch.dropped_on_failure():
             outcome = self._mode.applied(it, BatchOutcome(last.figures))
         if outcome.published is not None:
@@ -192,7 +192,7 @@ class BatchExecution:
             outcome.published,
             outcome.figures.with_others(self.others),
             outcome.apply,
-            parts,
+            barriers,
             outcome.stale,
             outcome.latency,
             plan,
@@ -264,11 +264,11 @@ class BatchReader:
                 batch, knowledge, require_figures(folded, where), require_figures(figures, where)
             )
 
-    def changes_of(self, this: Pass, part: Part) -> DataFrame:
-        """Returns the changes of a part: read again, as no two plans may hold one observation."""
+    def changes(self, this: Pass, barriers: Barriers) -> DataFrame:
+        """Returns the applied changes: read again, as no two plans may hold one observation."""
         batch = this.batch
         again = batch.changes.mergeable(this.knowledge, self._observer(batch))
-        return within(again, part, batch.plan.numbers)
+        return newer_than(again, barriers.after, batch.plan.numbers)
 
     def _observer(self, batch: PlannedBatch) -> BatchObserver:
         return BatchObserver(

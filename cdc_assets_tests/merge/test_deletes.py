@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 from pyspark.sql import Row
+from pyspark.sql import functions as F
 
 from cdc_assets.changes.offsets import OffsetRange
 from cdc_assets.errors import RejectedRecordError, TerminalError
 from cdc_assets.lake.side import side_name
-from cdc_assets_tests.merge.events import PLACEHOLDER, event, tombstone, truncate
+from cdc_assets_tests.merge.events import AT_MS, PLACEHOLDER, event, tombstone, truncate
 from cdc_assets_tests.merge.one_table import TABLE, Make, names, start
 from cdc_assets_tests.pipeline import Message, Pipeline
 from cdc_assets_tests.toy import profiles
@@ -213,6 +215,48 @@ def test_what_a_soft_table_held_before_a_truncate_stays_in_it_marked(pipeline: M
         pipeline, made(1, "a", 10), truncate(20, commit=19), made(2, "b", 30), tables=SOFT
     )
     assert marks(table) == {1: ("a", True), 2: ("b", False)}
+
+
+def test_a_soft_table_takes_many_truncates_in_one_batch_at_once(pipeline: Make) -> None:
+    """Each row is marked by the first truncate after its last change, however they are sent."""
+    drawn, before, batch = Random(7), list[Message](), list[Message]()
+    rows = dict[int, tuple[str | None, int | None]]()  # name, and when it was deleted
+    newest = dict[int, int]()  # position
+    for lsn in range(10, 1000, 5):
+        id_, op, name, at = drawn.randrange(16), drawn.choice("cuud"), f"at {lsn}", AT_MS + lsn
+        if lsn % 100 == 10:  # there before the batch, between its truncates
+            id_, op, known = 20 + lsn // 100, "c", before
+        else:
+            known = batch
+        if lsn % 25 == 0:
+            part = drawn.randrange(2)
+            batch.append(event("t", None, lsn, commit=lsn - 1, key=(), partition=part, at_ms=at))
+            for each, (kept, gone) in rows.items():
+                if gone is None:
+                    rows[each], newest[each] = (kept, at), lsn
+        elif known is before or lsn % 200 > 80:
+            held = rows.get(id_, (None, None))[0]
+            is_partial = op == "u" and held is not None and lsn % 10 == 5
+            said = {"id": id_, "name": PLACEHOLDER if is_partial else name}
+            known.append(event(op, said, lsn, commit=lsn - 1, partition=id_ % 2, at_ms=at))
+            kept = held if is_partial or op == "d" else name
+            rows[id_], newest[id_] = (kept, at if op == "d" else None), lsn
+    drawn.shuffle(batch)
+    table = start(pipeline, *before, tables=SOFT, partitions=2)
+    table.produce(TABLE, batch)
+    target = f"lake.{table.entry(TABLE).target}"
+    for merge in (table.merge, table.replay):
+        merge(TABLE)
+        millis = F.unix_millis("_cdc_deleted_at").alias("ms")
+        found = table.spark().table(target).orderBy("_cdc_position").select("*", millis).collect()
+        assert {row["id"]: (row["name"], row["ms"]) for row in found} == rows
+        assert all(row["_cdc_deleted"] == (row["ms"] is not None) for row in found)
+        assert [newest[row["id"]] for row in found] == sorted(newest.values())
+        snapshots = table.spark().table(f"{target}.snapshots").count()
+        assert snapshots == 3, "the first rows, all marks, all changes"
+    assert {gone is None for _, gone in rows.values()} == {True, False}
+    by_a_truncate = {gone for id_, (_, gone) in rows.items() if gone and newest[id_] % 25 == 0}
+    assert len(by_a_truncate) > 5
 
 
 def test_deletes_cannot_be_changed_for_a_table_that_is_there(pipeline: Make) -> None:

@@ -66,12 +66,14 @@ STATEMENTS = {
     "delete_keys": sql.delete_keys(BRANCH, "keys_1", ("id", "at")),
     "delete_keys_or_none": sql.delete_keys(BRANCH, "keys_1", ("topic",), or_none=("topic_id",)),
     "delete_older": sql.delete_older(BRANCH, "00FF"),
-    "mark_older": sql.mark_older(BRANCH, "00FF", 1_760_000_000_000_000),
+    "mark_older": sql.mark_older(
+        BRANCH, [("00FE", 1_750_000_000_000_000), ("00FF", 1_760_000_000_000_000)]
+    ),
     "create_table_sharded": sql.create_table(
         "lake", NAME, SCHEMA.with_shard("sh`ard"), OWN_COLUMNS, {}
     ),
     "delete_older_sharded": sql.delete_older(BRANCH, "00FF", SHARD),
-    "mark_older_sharded": sql.mark_older(BRANCH, "00FF", None, SHARD),
+    "mark_older_sharded": sql.mark_older(BRANCH, [("00FF", None)], SHARD),
     "end_older": sql.end_older(BRANCH, "00FF", TRUNCATE.literals()),
     "end_older_untold": sql.end_older(
         BRANCH,

@@ -15,7 +15,7 @@ from cdc_assets.effects import effect
 from cdc_assets.errors import UnreachableError
 from cdc_assets.merge.apply.publish import Publisher
 from cdc_assets.merge.intake.read import is_one_task
-from cdc_assets.merge.plan.parts import Truncate
+from cdc_assets.merge.plan.barriers import Truncate, marks_of
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.joins import hinted
 from cdc_assets.merge.statements.writing import (
@@ -57,13 +57,13 @@ class Branch:
         """Identifier of the branch for SQL; None as long as nothing was written."""
         return self._identifier if self._statements else None
 
-    def truncate(self, at: Truncate, *, keep_deleted: bool) -> None:
-        """Deletes, or marks, all rows older than a truncate."""
+    def truncate(self, truncates: Sequence[Truncate], *, keep_deleted: bool) -> None:
+        """Deletes all rows older than the last truncate, or marks each by the first newer one."""
         shard = self._plan.entry.shard
         if keep_deleted:
-            self._run("truncate", sql.mark_older(self._open(), at.position, at.at_micros, shard))
+            self._run("truncate", sql.mark_older(self._open(), marks_of(truncates), shard))
         else:
-            self._run("truncate", sql.delete_older(self._open(), at.position, shard))
+            self._run("truncate", sql.delete_older(self._open(), truncates[-1].position, shard))
 
     def fill(self, columns: Sequence[Column]) -> None:
         """Gives all rows the values that columns were added with."""

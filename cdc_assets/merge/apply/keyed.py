@@ -1,4 +1,4 @@
-"""Applies a part of a batch to a table with a key: looks up, completes, remembers, writes.
+"""Applies a batch to a table with a key: looks up, completes, remembers, writes.
 
 Chooses how to apply a batch: by looking rows up only where it may hold anything old.
 """
@@ -22,13 +22,12 @@ from cdc_assets.merge.fold.newest import (
     completed,
     left_alone,
     matching_alone,
-    newest_by_key,
     not_newer,
     set_values,
 )
 from cdc_assets.merge.fold.split_key_change import everywhere
 from cdc_assets.merge.fold.summary import Folded, summarized
-from cdc_assets.merge.plan.parts import Part
+from cdc_assets.merge.plan.barriers import Barriers, marks_of
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
 from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.deadline import Steps
@@ -39,8 +38,7 @@ from cdc_assets.merge.tables.lookups import KeyLookups
 from cdc_assets.merge.tables.tombstones import Tombstones
 
 Changes = Callable[[], DataFrame]
-"""Returns decoded changes of a part of the batch: planning that takes time, and few batches need
-it."""
+"""Returns the batch's decoded changes: planning that takes time, and few batches need it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,41 +95,35 @@ class KeyedTable:
         self._rekeyed = rekeyed
 
     @contextmanager
-    def part(self, folded: Folded, changes: Changes, part: Part) -> Iterator[Folded]:
-        """Yields the fold of a part, cached; of the whole batch if nothing has to be left out.
+    def newer(self, folded: Folded, after: str) -> Iterator[Folded]:
+        """Yields the fold of the changes above a position, cached.
 
         Args:
             folded: of the whole batch.
-            changes: of the part.
-            part: bounds.
+            after: the position, hexadecimal; empty for all changes.
         """
-        with self._part(folded, changes, part) as mine:
+        with self._newer(folded, after) as mine:
             if not self._rekeyed:
                 yield mine
                 return
             yield replace(mine, highest=everywhere(mine.highest, self._plan.partitions))
 
     @contextmanager
-    def _part(self, folded: Folded, changes: Changes, part: Part) -> Iterator[Folded]:
+    def _newer(self, folded: Folded, after: str) -> Iterator[Folded]:
         lowest = min(folded.lowest.values(), default="")
-        if not part.before and (not lowest or lowest > part.after):
+        if not lowest or lowest > after:
             yield folded
             return
-        plan = self._plan
-        if part.before:
-            frame = newest_by_key(changes(), plan.schema.key, plan.numbers, self._omittable)
-            frame = matching_alone(frame, plan, self._omittable)
-        else:
-            frame = folded.frame.where(F.col("position") > F.lit(bytes.fromhex(part.after)))
-        with self._steps.step("fold a part"):
+        frame = folded.frame.where(F.col("position") > F.lit(bytes.fromhex(after)))
+        with self._steps.step("leave out older changes"):
             cached = frame.persist()
         with released_after(cached.unpersist):
-            with self._steps.step("fold a part"):
-                mine = summarized(cached, plan.where)
+            with self._steps.step("leave out older changes"):
+                mine = summarized(cached, self._plan.where)
             yield mine
 
     def choose(self, folded: Folded, branch: Branch) -> Apply:
-        """Chooses how to apply the part; once something was written, the branch is looked up."""
+        """Chooses how to apply the batch; once something was written, the branch is looked up."""
         if branch.identifier is not None or (self._rekeyed and self._plan.published):
             return Apply.GUARDED
         return choose(self._plan, folded.lowest, all_read=not folded.newest)
@@ -143,8 +135,8 @@ class KeyedTable:
         """Leaves out changes older than the lake's rows, and completes partial images.
 
         Args:
-            folded: of the part.
-            changes: of the part.
+            folded: of the changes that are applied.
+            changes: these.
             apply: the choice of `choose`.
             branch: of the batch, with all that was written before.
         """
@@ -186,21 +178,31 @@ class KeyedTable:
             return self._tombstones.remember(deletes, plan.attempt, plan.forgettable)
 
     def write(
-        self, resolved: WholeChanges, apply: Apply, branch: Branch, properties: Mapping[str, str]
+        self,
+        resolved: WholeChanges,
+        barriers: Barriers,
+        apply: Apply,
+        branch: Branch,
+        properties: Mapping[str, str],
     ) -> None:
         """Puts the keys' rows in their new state in the place of those that are there."""
         with self._steps.step("write rows", publishes=branch.publishes(properties)):
             gone = None
             if apply is not Apply.APPEND:
                 gone = branch.places(resolved.final, resolved.kept)
-            branch.write(self._rows(resolved.final), properties, gone)
+            branch.write(self._rows(resolved.final, barriers), properties, gone)
 
-    def _rows(self, final: DataFrame) -> DataFrame:
+    def _rows(self, final: DataFrame, barriers: Barriers) -> DataFrame:
         soft, is_delete = self._plan.soft, F.col("op") == "d"
-        own = [F.col("position").alias(sql.POSITION), F.col("ts").alias(sql.COMMIT_TIME)]
+        position, gone, gone_at = F.col("position"), is_delete, F.when(is_delete, F.col("ts"))
+        if soft and barriers.truncates:
+            newer = F.expr(sql.first_newer(marks_of(barriers.truncates), "position"))
+            final = final.withColumn("mark", F.when(~is_delete, newer))
+            position = F.coalesce(F.col("mark.position"), position)
+            gone, gone_at = gone | F.col("mark").isNotNull(), F.coalesce(gone_at, F.col("mark.at"))
+        own = [position.alias(sql.POSITION), F.col("ts").alias(sql.COMMIT_TIME)]
         if soft:
-            own.append(is_delete.alias(sql.DELETED))
-            own.append(F.when(is_delete, F.col("ts")).alias(sql.DELETED_AT))
+            own.extend((gone.alias(sql.DELETED), gone_at.alias(sql.DELETED_AT)))
         rows = final if soft else final.where(~is_delete)
         names = self._plan.schema.names
         return rows.select(*(F.col("row").getField(name).alias(name) for name in names), *own)
@@ -235,14 +237,11 @@ def _counted(final: DataFrame) -> WholeChanges:
     return WholeChanges(whole, kept["n"], lost, kept["deletes"], kept["highest"] or "")
 
 
-def within(changes: DataFrame, part: Part, numbers: tuple[str, ...]) -> DataFrame:
-    """Returns the changes of a part."""
-    position = position_bytes(numbers)
-    if part.after:
-        changes = changes.where(position > F.lit(bytes.fromhex(part.after)))
-    if part.before:
-        changes = changes.where(position < F.lit(bytes.fromhex(part.before)))
-    return changes
+def newer_than(changes: DataFrame, after: str, numbers: tuple[str, ...]) -> DataFrame:
+    """Returns the changes above a position (hexadecimal), all if it is empty."""
+    if not after:
+        return changes
+    return changes.where(position_bytes(numbers) > F.lit(bytes.fromhex(after)))
 
 
 def choose(plan: BatchPlan, lowest: Mapping[int, str], *, all_read: bool = False) -> Apply:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -17,7 +17,7 @@ from cdc_assets.lake.carried import Carried, SideMark
 from cdc_assets.merge.apply.refusals import Refusals
 from cdc_assets.merge.fold.summary import Folded
 from cdc_assets.merge.intake.observe import BatchFigures
-from cdc_assets.merge.plan.parts import Part
+from cdc_assets.merge.plan.barriers import Barriers
 from cdc_assets.merge.plan.plan import Apply, BatchPlan
 
 
@@ -27,16 +27,16 @@ class BatchOutcome:
 
     Attributes:
         figures: of its records.
-        apply: the way in which its last part was applied.
+        apply: the way in which it was applied.
         stale: number of changes that the table had already, or had newer ones of.
-        highest: highest position by partition, of all parts, hexadecimal.
+        highest: highest position by partition, hexadecimal.
         highest_delete: highest position of a remembered delete, hexadecimal.
         side: mark of the side table's entries that count from here on; None for no change.
         quarantined: number of the table's records in quarantine now; None for no change.
         missing: records that the table then lacks, as `Carried.missing` says.
         latency: of its changes; empty before they are published.
-        published: content of the snapshot's properties; None before the last part, and if nothing
-            is published.
+        published: content of the snapshot's properties; None before the last write, and if
+            nothing is published.
     """
 
     figures: BatchFigures
@@ -52,19 +52,19 @@ class BatchOutcome:
 
     @property
     def properties(self) -> dict[str, str]:
-        """Properties of the snapshot; empty for a part that is not the last."""
+        """Properties of the snapshot; empty before the last write."""
         return self.published.to_properties() if self.published else {}
 
-    def after(self, part: Folded, apply: Apply, stale: int, incomplete: int) -> BatchOutcome:
-        """Adds one more part."""
+    def after(self, folded: Folded, apply: Apply, stale: int, incomplete: int) -> BatchOutcome:
+        """Adds the changes that are applied."""
         rejected = self.figures.rejected + incomplete
         return replace(
             self,
             figures=replace(self.figures, rejected=rejected),
             apply=apply,
             stale=self.stale + stale,
-            highest=_higher(self.highest, part.highest),
-            highest_delete=max(self.highest_delete, part.highest_delete),
+            highest=_higher(self.highest, folded.highest),
+            highest_delete=max(self.highest_delete, folded.highest_delete),
         )
 
 
@@ -95,18 +95,15 @@ class Recorder:
         """
         return plan.replay and is_empty and self.refusals.quarantined is None
 
-    def recorded(
-        self, plan: BatchPlan, outcome: BatchOutcome, parts: Sequence[Part]
-    ) -> BatchOutcome:
+    def recorded(self, plan: BatchPlan, outcome: BatchOutcome, barriers: Barriers) -> BatchOutcome:
         """Adds the content of the snapshot's properties.
 
         Args:
             plan: of the batch.
-            outcome: after its last part.
-            parts: of the batch.
+            outcome: once its changes are applied.
+            barriers: of the batch.
         """
-        truncates = [part.truncate.position for part in parts if part.truncate]
-        truncated = max([plan.truncated, *truncates])
+        truncated = max([plan.truncated, *(each.position for each in barriers.truncates)])
         now, figures = self.clock(), outcome.figures
         elapsed = (now - figures.asked_at).total_seconds() + self.seconds_to_publish
         latency = figures.ages.shifted(elapsed)

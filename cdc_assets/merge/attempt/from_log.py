@@ -265,7 +265,7 @@ class MergedBatch:
             row_count=after.total_records if after and not plan.entry.shard else None,
             file_count=after.files if after else None,
             schema=plan.schema,
-            plan_text=plan.describe(done.apply, done.parts),
+            plan_text=plan.describe(done.apply, done.barriers),
             replay=plan.replay,
             duration_seconds=self.seconds,
             steps=self.steps,

@@ -38,7 +38,7 @@ from cdc_assets.lake.shadow_progress import ShadowProgress
 from cdc_assets.merge.fold.split_key_change import with_old_keys_deleted
 from cdc_assets.merge.intake.decoding import BatchDecoder
 from cdc_assets.merge.intake.observe import BatchFigures, BatchObserver
-from cdc_assets.merge.plan.parts import Truncate
+from cdc_assets.merge.plan.barriers import Truncate
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.schema.types import TableSchema
 

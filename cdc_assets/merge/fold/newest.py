@@ -45,7 +45,7 @@ def newest_by_key(
     """Returns the change with the highest position of each key, as ``FOLDED`` columns.
 
     Args:
-        changes: of the batch, or of a part of it.
+        changes: of the batch.
         key: names of its columns.
         numbers: of the position.
         omittable: columns that ``unset`` has.
@@ -119,7 +119,7 @@ def set_values(
     """Returns the newest value that the batch sets in each omittable column of a partial key.
 
     Args:
-        changes: of the part of the batch, with their ``position``.
+        changes: of the batch, with their ``position``.
         partial: the newest changes that are partial; their keys are looked for.
         known: ``known_key``, ``known_position``, to leave out changes that the table has.
         omittable: the columns that may be unset.

@@ -18,7 +18,7 @@ Figures = TypeVar("Figures")
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The newest change of each key of a part of a batch, with figures about these changes.
+    """The newest change of each key of a batch, with figures about these changes.
 
     Attributes:
         frame: the changes, cached.

@@ -11,7 +11,7 @@ from cdc_assets.merge.apply.branch import Branch
 from cdc_assets.merge.apply.refusals import Refusing
 from cdc_assets.merge.apply.snapshot_properties import BatchOutcome, Recorder
 from cdc_assets.merge.fold.context import BatchContext, Pass
-from cdc_assets.merge.plan.parts import Part
+from cdc_assets.merge.plan.barriers import Barriers
 from cdc_assets.merge.plan.plan import BatchPlan
 
 
@@ -21,19 +21,19 @@ class Application:
 
     Attributes:
         last: the last pass over the batch.
-        parts: of the batch, in their order.
+        barriers: of the batch.
         branch: that it is written to.
         means: of its execution.
-        changes_of: reads the changes of a part again.
+        changes: reads the changes that are applied again.
         refusing: takes updates that cannot be completed.
         recorder: makes the content of the snapshot's properties.
     """
 
     last: Pass
-    parts: tuple[Part, ...]
+    barriers: Barriers
     branch: Branch
     means: BatchContext
-    changes_of: Callable[[Part], DataFrame]
+    changes: Callable[[], DataFrame]
     refusing: Refusing
     recorder: Recorder
 
@@ -49,4 +49,4 @@ class Application:
 
     def recorded(self, outcome: BatchOutcome) -> BatchOutcome:
         """Adds the content of the snapshot's properties, right before the last write."""
-        return self.recorder.recorded(self.plan, outcome, self.parts)
+        return self.recorder.recorded(self.plan, outcome, self.barriers)

@@ -14,7 +14,7 @@ from cdc_assets.merge.apply.snapshot_properties import BatchOutcome
 from cdc_assets.merge.fold.context import Pass, PlannedBatch
 from cdc_assets.merge.modes.application import Application
 from cdc_assets.merge.modes.mode import TableMode
-from cdc_assets.merge.plan.parts import Part
+from cdc_assets.merge.plan.barriers import Barriers
 from cdc_assets.merge.plan.plan import Apply
 from cdc_assets.merge.statements.deadline import Steps
 
@@ -28,9 +28,9 @@ class Changelog(TableMode):
         """Returns all changes, with columns that identify repeats; no guard needs aggregates."""
         return recordable(changes, batch.plan)
 
-    def parts(self, this: Pass, steps: Steps) -> tuple[Part, ...]:
-        """Returns the whole: a truncate is a row, and older rows stay."""
-        return (Part(),)
+    def barriers(self, this: Pass, steps: Steps) -> Barriers:
+        """Returns none: a truncate is a row, and older rows stay."""
+        return Barriers()
 
     def applied(self, it: Application, outcome: BatchOutcome) -> BatchOutcome:
         """Writes a batch. Added columns stay empty: a recorded change does not change."""

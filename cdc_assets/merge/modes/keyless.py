@@ -15,7 +15,7 @@ from cdc_assets.merge.apply.snapshot_properties import BatchOutcome
 from cdc_assets.merge.fold.context import Pass, PlannedBatch
 from cdc_assets.merge.modes.application import Application
 from cdc_assets.merge.modes.mode import TableMode
-from cdc_assets.merge.plan.parts import Truncate
+from cdc_assets.merge.plan.barriers import Truncate
 from cdc_assets.merge.plan.plan import Apply
 from cdc_assets.merge.statements.deadline import Steps
 from cdc_assets.merge.tables.ledger import Ledger
@@ -30,9 +30,9 @@ class Keyless(TableMode):
         """Returns all events, with columns that identify repeats; no guard needs aggregates."""
         return events(changes, batch.plan)
 
-    def barriers(self, this: Pass, steps: Steps) -> tuple[Truncate, ...]:
+    def truncates(self, this: Pass, steps: Steps) -> tuple[Truncate, ...]:
         """Adds the beginning of a snapshot: rows missing from the snapshot no longer exist."""
-        found = super().barriers(this, steps)
+        found = super().truncates(this, steps)
         if not this.figures.by_op["r"]:
             return found
         with steps.step("read barriers"):
@@ -53,15 +53,15 @@ class Keyless(TableMode):
             MissingRowError: if a row to be deleted does not exist.
             ConflictError: if another writer has published since.
         """
-        part, plan, means, folded = it.parts[-1], it.plan, it.means, it.last.folded
+        barriers, plan, means, folded = it.barriers, it.plan, it.means, it.last.folded
         ledger = Ledger(means.side, order_of(plan.layout.scheme))
         table = CountedTable(means.catalog, plan, means.steps, ledger)
-        counted = table.counted(folded.frame, part.after, may_repeat=_may_repeat(it, outcome))
+        counted = table.counted(folded.frame, barriers.after, may_repeat=_may_repeat(it, outcome))
         with means.steps.step("count events"):
             stale = folded.keys - counted.count()
-        if part.truncate is not None and plan.published is not None:
+        if barriers.truncates and plan.published is not None:
             with means.steps.step("truncate"):
-                it.branch.truncate(part.truncate, keep_deleted=False)
+                it.branch.truncate(barriers.truncates, keep_deleted=False)
         it.refusing.settle(lambda: counted)
         outcome = replace(outcome, side=table.remember(counted))
         outcome = outcome.after(folded, Apply.COUNT, stale, 0)

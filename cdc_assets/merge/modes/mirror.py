@@ -1,4 +1,4 @@
-"""Mirrors: the newest change of each key is applied, part by part."""
+"""Mirrors: the newest change of each key is applied."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from cdc_assets.merge.fold.context import PlannedBatch
 from cdc_assets.merge.fold.newest import matching_alone, newest_by_key
 from cdc_assets.merge.modes.application import Application
 from cdc_assets.merge.modes.mode import TableMode
-from cdc_assets.merge.plan.parts import Part
 
 
 class Mirror(TableMode):
@@ -33,20 +32,22 @@ class Mirror(TableMode):
     def apply(self, it: Application, outcome: BatchOutcome) -> BatchOutcome:
         """Writes the newest change of each key, with the record of the batch in the last write.
 
-        Of each part, in this order:
+        In this order:
 
-        1. its truncate;
+        1. where deleted rows go, those older than the last truncate, and older changes;
         2. what to apply and how: older changes are left out, partial images completed, and those
            that cannot be completed refused;
-        3. of the last part: deletes are remembered;
-        4. the keys' rows are replaced by their new state.
+        3. where deleted rows stay, those that the table has are marked by the truncates, after they
+           were looked up: a change between a row and its truncate is not older than the row;
+        4. deletes are remembered;
+        5. the keys' rows are replaced by their new state, marked by the truncates as well.
 
         Args:
             it: the application.
             outcome: of the batch so far.
 
         Returns:
-            The outcome after the last part; not published if a replay changes nothing.
+            The outcome; not published if a replay changes nothing.
 
         Raises:
             RejectedRecordError: if an update cannot be completed, and the table must stop.
@@ -57,36 +58,37 @@ class Mirror(TableMode):
             plan, means.lookups(last.batch), means.tombstones(plan.schema), means.steps,
             it.omittable, rekeyed=last.knowledge.rekeyed,
         )  # fmt: skip
-        for part in it.parts:
-            changes = partial(it.changes_of, part)
-            with table.part(last.folded, changes, part) as folded:
-                _truncate(it, part)  # 1
-                apply = table.choose(folded, branch)
-                with table.resolved(folded, changes, apply, branch) as resolved:  # 2
-                    mine = resolved.counted(folded)
-                    incomplete = it.refusing.incomplete(resolved.incomplete, plan)
-                    stale = mine.keys - resolved.kept - incomplete
-                    outcome = outcome.after(mine, apply, stale, incomplete)
-                    if part is it.parts[-1]:
-                        it.refusing.settle(partial(_applied, it, part, resolved))
-                        is_empty = not (resolved.kept or branch.identifier)
-                        if it.recorder.has_nothing_new(plan, is_empty=is_empty):
-                            return outcome
-                        outcome = replace(outcome, side=table.remember(resolved, mine))  # 3
-                        outcome = it.recorded(outcome)
-                    table.write(resolved, apply, branch, outcome.properties)  # 4
+        with table.newer(last.folded, it.barriers.after) as folded:
+            if not plan.soft:
+                _truncate(it)  # 1
+            apply = table.choose(folded, branch)
+            with table.resolved(folded, it.changes, apply, branch) as resolved:  # 2
+                mine = resolved.counted(folded)
+                incomplete = it.refusing.incomplete(resolved.incomplete, plan)
+                stale = mine.keys - resolved.kept - incomplete
+                outcome = outcome.after(mine, apply, stale, incomplete)
+                if plan.soft:
+                    _truncate(it)  # 3
+                it.refusing.settle(partial(_applied, it, resolved))
+                is_empty = not (resolved.kept or branch.identifier)
+                if it.recorder.has_nothing_new(plan, is_empty=is_empty):
+                    return outcome
+                outcome = replace(outcome, side=table.remember(resolved, mine))  # 4
+                outcome = it.recorded(outcome)
+                table.write(resolved, it.barriers, apply, branch, outcome.properties)  # 5
         return outcome
 
 
-def _truncate(it: Application, part: Part) -> None:
-    """Deletes or marks the rows older than the part, unless there are none."""
-    if part.truncate is not None and (it.plan.head or it.branch.identifier):
+def _truncate(it: Application) -> None:
+    """Deletes or marks the rows that the batch's truncates remove, unless there are none."""
+    truncates = it.barriers.truncates
+    if truncates and (it.plan.head or it.branch.identifier):
         with it.means.steps.step("truncate"):
-            it.branch.truncate(part.truncate, keep_deleted=it.plan.soft)
+            it.branch.truncate(truncates, keep_deleted=it.plan.soft)
 
 
-def _applied(it: Application, part: Part, resolved: WholeChanges) -> DataFrame:
-    """Returns all changes of the keys that the last part writes."""
-    changes = it.changes_of(part)
+def _applied(it: Application, resolved: WholeChanges) -> DataFrame:
+    """Returns all changes of the keys that are written."""
+    changes = it.changes()
     kept = resolved.final.select(F.col("key").alias("kept"))
     return changes.join(F.broadcast(kept), changes["key"] == kept["kept"], "left_semi")

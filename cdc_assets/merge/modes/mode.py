@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from cdc_assets.merge.apply.snapshot_properties import BatchOutcome
 from cdc_assets.merge.fold.context import Pass, PlannedBatch
 from cdc_assets.merge.modes.application import Application
-from cdc_assets.merge.plan.parts import Part, Truncate, split
+from cdc_assets.merge.plan.barriers import Barriers, Truncate, barriers_of
 from cdc_assets.merge.statements.deadline import Steps
 
 
@@ -33,19 +33,17 @@ class TableMode(ABC):
             aggregates: of `cdc_assets.merge.guards.Guard.aggregates`; empty if no guard asks.
         """
 
-    def parts(self, this: Pass, steps: Steps) -> tuple[Part, ...]:
-        """Returns the parts of a batch that are applied one after the other; at least one.
-
-        It is cut at its truncates, and at the plan's barrier.
+    def barriers(self, this: Pass, steps: Steps) -> Barriers:
+        """Returns the barriers of a batch: its truncates, and the plan's.
 
         Raises:
             TerminalError: if it is unknown which changes of other partitions a truncate precedes.
         """
         plan = this.plan
         keeps = plan.soft or self.keeps_deleted
-        return split(self.barriers(this, steps), plan.begins_after, keep_deleted=keeps)
+        return barriers_of(self.truncates(this, steps), plan.begins_after, keep_deleted=keeps)
 
-    def barriers(self, this: Pass, steps: Steps) -> tuple[Truncate, ...]:
+    def truncates(self, this: Pass, steps: Steps) -> tuple[Truncate, ...]:
         """Returns where rows end that are older, in any order."""
         plan, found = this.plan, tuple[Truncate, ...]()
         if plan.barrier and not plan.replay:

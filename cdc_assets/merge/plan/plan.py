@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -22,7 +22,7 @@ from cdc_assets.lake.shadow_progress import ShadowProgress
 from cdc_assets.lake.side import Forgettable
 from cdc_assets.lake.state import TableState
 from cdc_assets.log.values import TopicIdentity
-from cdc_assets.merge.plan.parts import Part
+from cdc_assets.merge.plan.barriers import Barriers
 from cdc_assets.merge.plan.table_steps import (
     CreateTable,
     DropColumns,
@@ -303,7 +303,7 @@ class BatchPlan:
         ranges = " ".join(str(each) for each in self.ranges)
         return f"table={self.entry.table} topic={self.entry.topic} offsets={ranges}"
 
-    def describe(self, apply: Apply | None = None, parts: Sequence[Part] = ()) -> str:
+    def describe(self, apply: Apply | None = None, barriers: Barriers | None = None) -> str:
         """Describes for people the ranges read, the cuts, the way of applying, and the target."""
         lines = [
             f"{'replay' if self.replay else 'tail'} of {self.entry.topic} into {self.entry.target}",
@@ -311,7 +311,7 @@ class BatchPlan:
             *(f"  read partition {r.partition} [{r.start}, {r.end})" for r in self.ranges),
             f"  in all {total_length(self.ranges)} offsets, positions: {self.layout.scheme}",
             *([f"  rows where {text_of(self.condition)}"] if self.condition else []),
-            *(f"  {part.describe()}" for part in parts if part.truncate or part.before),
+            *([f"  {barriers.describe()}"] if barriers and barriers.truncates else []),
             f"  apply: {apply or 'as the records demand'}",
             f"  publish on snapshot {self.head} as attempt {self.attempt}",
         ]

@@ -361,23 +361,48 @@ def _typed(value: str, type_: str) -> str:
             return f"CAST({text(value)} AS {type_})"
 
 
-def mark_older(
-    target: str, position: str, at_micros: int | None, shard: Shard | None = None
-) -> str:
-    """Marks, in tables that keep deleted rows, those that a truncate removes, with its time."""
-    at = "NULL" if at_micros is None else f"timestamp_micros({at_micros:d})"
-    marks = f"{DELETED} = true, {DELETED_AT} = {at}, {POSITION} = X'{position}'"
-    older = f"{_mine(shard)}NOT {DELETED} AND {_older(position)}"
-    return f"UPDATE {target} SET {marks} WHERE {older}"  # noqa: S608 - quoted names
+Mark = tuple[str, int | None]
+"""Position (hexadecimal) and time (microseconds since 1970, if known) of a truncate."""
+
+
+def mark_older(target: str, marks: Sequence[Mark], shard: Shard | None = None) -> str:
+    """Marks, in tables that keep deleted rows, those that truncates remove: see `first_newer`."""
+    mark = first_newer(marks, POSITION)
+    sets = f"{DELETED} = true, {DELETED_AT} = {mark}.at, {POSITION} = {mark}.position"
+    older = f"{_mine(shard)}NOT {DELETED} AND {_older(marks[-1][0])}"
+    return f"UPDATE {target} SET {sets} WHERE {older}"  # noqa: S608 - quoted names
+
+
+def first_newer(marks: Sequence[Mark], position: str) -> str:
+    """Returns the first mark above a position, NULL if there is none: a struct `position at`.
+
+    Most rows are older than all marks, or newer; for these no mark is looked at one by one.
+
+    Args:
+        marks: lowest position first; at least one.
+        position: column; NULL is below all.
+    """
+    structs = [_mark(*mark) for mark in marks]
+    newer = f"filter(array({', '.join(structs)}), m -> m.position > {position})"
+    return (
+        f"(CASE WHEN {_older(marks[0][0], position)} THEN {structs[0]} "
+        f"WHEN {_older(marks[-1][0], position)} THEN array_min({newer}) END)"
+    )
+
+
+def _mark(position: str, at_micros: int | None) -> str:
+    bytes.fromhex(position)
+    at = "CAST(NULL AS TIMESTAMP)" if at_micros is None else f"timestamp_micros({at_micros:d})"
+    return f"named_struct('position', X'{position}', 'at', {at})"
 
 
 def _mine(shard: Shard | None) -> str:
     return f"{of_shard(shard)} AND " if shard else ""
 
 
-def _older(position: str) -> str:
+def _older(position: str, column: str = POSITION) -> str:
     bytes.fromhex(position)
-    return f"({POSITION} IS NULL OR {POSITION} < X'{position}')"
+    return f"({column} IS NULL OR {column} < X'{position}')"
 
 
 def fill(target: str, values: Mapping[str, tuple[str, ColumnType]], shard: Shard | None) -> str:
