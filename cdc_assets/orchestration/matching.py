@@ -119,7 +119,7 @@ class _Comparing:
         merged = frozenset(run.asset_selection or ())
         for entry in entries:
             was_merged = table_key(self._config, entry) in merged
-            if was_merged and intention_of(run) is not Intention.REPLAY:
+            if was_merged and intention_of(run, self._context.instance) is not Intention.REPLAY:
                 self._context.log.info(
                     f"{entry.table}: {NOT_COMPARED}the run has merged what is new; its turn comes "
                     "by the schedule, or run the check alone"

@@ -16,6 +16,7 @@ from cdc_assets.orchestration import build_definitions
 from cdc_assets.orchestration.assets import default_spec, hourly_partitions
 from cdc_assets.orchestration.instance import limit_pools
 from cdc_assets.orchestration.keys import TAG_BACKLOG, TAG_MODE, TAG_TABLE, table_key
+from cdc_assets.orchestration.mount import Mount
 from cdc_assets.orchestration.sensors import discover_sensor, replicate_sensor, slo_sensor
 from cdc_assets.registry import Registry, TableEntry
 from cdc_assets_tests.faults import faults
@@ -607,6 +608,63 @@ class TestReplicationSlo:
         lost = tick(sensor, instance)
         assert closed(lost) == ["2026-03-04-11:00"] * 2, "the cursor was lost, the events are there"
 
+    @pytest.mark.parametrize(
+        ("off", "hours"), [(6, range(6)), (48, range(48)), (60, range(12, 60))], ids=str
+    )
+    def test_what_was_not_closed_while_the_sensor_was_off_is_closed_though_its_cursor_is_lost(
+        self, world: World, instance: dg.DagsterInstance, off: int, hours: range
+    ) -> None:
+        loaded = merged(world, instance, NOW - 2 * HOUR)
+        world.now = NOW + off * HOUR
+
+        result = tick(promise(world, loaded), instance)
+        wanted = [hour_of(NOW + hour * HOUR).key for hour in (*hours, off)]
+        assert closed(result) == wanted, "the last one is opened"
+
+    def test_hours_that_were_wiped_are_closed_again_once_the_cursor_is_reset(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        """Even if the sensor has closed others since."""
+        loaded = merged(world, instance, NOW - 2 * HOUR)
+        instance.wipe_assets([table_key(world.config, entry) for entry in loaded])
+        world.now = NOW + HOUR
+        before = json.dumps({"hours": {"shop/public/orders": "2026-03-04-11:00"}})
+        later = report(instance, tick(promise(world, loaded), instance, before))
+        assert closed(later) == ["2026-03-04-12:00", "2026-03-04-13:00"]
+
+        wiped = closed(tick(promise(world, loaded), instance))
+        assert wiped == [f"2026-03-04-{hour}:00" for hour in (10, 11, 12, 13)]
+
+    def test_an_asset_with_another_key_has_all_hours_closed(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        loaded = merged(world, instance, NOW - 2 * HOUR)
+        first = tick(promise(world, loaded), instance)
+
+        mounted = world.config.mounted(Mount(lambda config, entry: dg.AssetSpec("other")))
+        moved = slo_sensor(mounted, loaded, clock=lambda: world.now)
+        second = tick(moved, instance, first.cursor)
+        assert {each.asset_key for each in made(second)} == {dg.AssetKey("other")}
+        assert closed(second) == ["2026-03-04-10:00", "2026-03-04-11:00"]
+
+    def test_a_cursor_of_an_earlier_version_is_gone_on_with(
+        self, world: World, instance: dg.DagsterInstance
+    ) -> None:
+        """It noted hours by the tables' names. A backfill has replaced what closed the hours."""
+        loaded = merged(world, instance, NOW - 2 * HOUR)
+        key = table_key(world.config, loaded.entries[0])
+        for hour in ("2026-03-04-10:00", "2026-03-04-11:00"):
+            instance.report_runless_asset_event(dg.AssetMaterialization(key, partition=hour))
+        hours = {"shop.public.orders": "2026-03-04-11:00", "shop.public.orders:open": "x"}
+        former = json.dumps({"checks": {}, "hours": hours})
+
+        first = tick(promise(world, loaded), instance, former)
+        assert closed(first) == []
+        noted = json.loads(first.cursor or "")["hours"]
+        assert set(noted) == {"shop/public/orders", "shop/public/orders:open"}
+        instance.wipe_assets([key])
+        assert len(closed(tick(promise(world, loaded), instance, former))) == 2, "as by another key"
+
     def test_eager_assets_run_once_no_hour_of_their_tables_is_missing(
         self, world: World, instance_in_memory: dg.DagsterInstance
     ) -> None:
@@ -685,7 +743,7 @@ class TestReplicationSlo:
         loaded = world.discover()
         for entry in loaded:
             world.publish(entry.target, {0: 0}, {0: 1})
-        before = {f"shop.public.{table}": "2026-03-04-10:00" for table in ("items", "orders")}
+        before = {f"shop/public/{table}": "2026-03-04-10:00" for table in ("items", "orders")}
         sensor, cursor = promise(world, loaded), json.dumps({"hours": before})
         world.now = NOW + 2 * HOUR
 
@@ -773,6 +831,23 @@ def observed(result: dg.SensorResult) -> list[str]:
 
 def kinds(result: dg.SensorResult) -> list[str]:
     return [type(event).__name__ for event in result.asset_events]
+
+
+def merged(world: World, instance: dg.DagsterInstance, first: datetime) -> Registry:
+    """A table that is merged, and whose hours are closed."""
+    world.produce(world.topic("orders"), [first])
+    loaded = world.discover()
+    (entry,) = loaded
+    world.publish(entry.target, {0: 0}, {0: 1})
+    assert closed(report(instance, tick(promise(world, loaded), instance)))
+    return loaded
+
+
+def report(instance: dg.DagsterInstance, result: dg.SensorResult) -> dg.SensorResult:
+    """As the daemon does."""
+    for event in made(result):
+        instance.report_runless_asset_event(event)
+    return result
 
 
 def made(result: dg.SensorResult) -> list[dg.AssetMaterialization]:

@@ -72,12 +72,20 @@ READING: Final = timedelta(seconds=25)
 """The time in which a tick may read publishes: Dagster gives a tick 60 s, and each new process
 reads those of all tables, some 20 to 70 ms for each of them."""
 
+_OPEN: Final = ":open"
+_HELD: Final = ":held"
+_KINDS: Final = ("", _OPEN, _HELD)
+"""The hours that the cursor notes of an asset: the last that was closed, opened, held."""
+
 OVER: Final = "what waits is no longer about to be lost"
 
 
 @dataclass
 class EventCursor:
-    """The sensor's cursor: the last written events. Losing it only repeats a few events."""
+    """The sensor's cursor: the last written events. Losing it only repeats a few events.
+
+    Both are noted by asset key: an asset with another key has no events yet.
+    """
 
     checks: dict[str, tuple[str, float]] = field(default_factory=dict)
     hours: dict[str, str] = field(default_factory=dict)
@@ -240,15 +248,17 @@ class Hours:
     def _all(self) -> Iterator[dg.AssetMaterialization]:
         last, now = hour_of(self.seen.at - HOUR), hour_of(self.seen.at)
         tables = [e for e in self.seen.tables if e.published is not None and e.problem is None]
+        for each in tables:
+            self._take_over(each)
         due = {each.table: self._to_close(each, last) for each in self._merged(tables, last)}
         for each in sorted(tables, key=lambda table: len(due.get(table.table, ()))):
             for hour in due.get(each.table, ()):
-                self.memory.hours[str(each.table)] = hour.key
+                self.memory.hours[self._name(each)] = hour.key
                 yield self._event(each, hour, is_newest=hour == last)
                 if self._columns >= COLUMNS_AT_ONCE:
                     return
         for each in tables:
-            opened = f"{each.table}:open"
+            opened = f"{self._name(each)}{_OPEN}"
             if self._is_to_open(each, now) and self.memory.hours.get(opened) != now.key:
                 self.memory.hours[opened] = now.key
                 yield self._event(each, now, is_newest=True)
@@ -260,7 +270,7 @@ class Hours:
         unclosed = [
             each
             for each in tables
-            if self.memory.hours.get(str(each.table)) != last.key
+            if self.memory.hours.get(self._name(each)) != last.key
             and each.entry.hours_from < last.end
         ]
         if not unclosed:
@@ -278,27 +288,57 @@ class Hours:
         """Returns the hours after the last closed one, at most `HOURS_AT_ONCE` of them.
 
         If the cursor knows of none, all of the table's hours are closed, unless its first one is
-        closed already: then the cursor was lost, and only the last hour is closed.
+        closed already: then the cursor was lost, and Dagster is asked for the last closed one.
         """
-        key, first = self.memory.hours.get(str(table.table)), table.entry.hours_from
+        key, first = self.memory.hours.get(self._name(table)), table.entry.hours_from
         if key:
             start = HourWindow.from_key(key).end
         else:
-            start = last.start if self._is_closed(table, hour_of(first, first)) else first
+            recent = [hour_of(last.start - HOUR * n, first) for n in range(HOURS_AT_ONCE)]
+            closed = self._closed(table, {hour_of(first, first), *recent})
+            start = first
+            if closed and min(closed).is_first(first):
+                start = min(max(max(closed).end, recent[-1].start), last.start)
         hours = (hour_of(start + HOUR * n, first) for n in range(HOURS_AT_ONCE))
         return [hour for hour in hours if hour <= last]
 
-    def _is_closed(self, table: TableSurvey, hour: HourWindow) -> bool:
-        asset = table_key(self.services.config, table.entry)
-        asked = dg.AssetRecordsFilter(asset_key=asset, asset_partitions=[hour.key])
-        newest = self.instance.fetch_materializations(asked, limit=1).records
-        event = newest[0].asset_materialization if newest else None
-        said = event.metadata.get("hour_closed") if event is not None else None
-        return said is not None and said.value is True
+    def _closed(self, table: TableSurvey, hours: Collection[HourWindow]) -> list[HourWindow]:
+        """Returns those of these hours whose newest event has closed them, by two questions."""
+        newest, key = self._newest(table, hours), table_key(self.services.config, table.entry)
+        if not newest:
+            return []
+        asked = dg.AssetRecordsFilter(asset_key=key, storage_ids=[*newest.values()])
+        records = self.instance.fetch_materializations(asked, limit=len(hours)).records
+        made = [event for each in records if (event := each.asset_materialization) is not None]
+        return [
+            HourWindow.from_key(event.partition)
+            for event in made
+            if event.partition and (said := event.metadata.get("hour_closed")) and said.value
+        ]
+
+    def _newest(self, table: TableSurvey, hours: Collection[HourWindow]) -> Mapping[str, int]:
+        """Returns the newest event of each of these hours that has any."""
+        return self.instance.event_log_storage.get_latest_storage_id_by_partition(
+            table_key(self.services.config, table.entry),
+            dg.DagsterEventType.ASSET_MATERIALIZATION,
+            {hour.key for hour in hours},
+        )
+
+    def _take_over(self, table: TableSurvey) -> None:
+        """Takes over what earlier versions noted by the table's name, if the asset has events."""
+        old, new, first = str(table.table), self._name(table), table.entry.hours_from
+        if old not in self.memory.hours or old == new:
+            return
+        noted = {kind: self.memory.hours.pop(f"{old}{kind}", None) for kind in _KINDS}
+        if self._newest(table, [hour_of(first, first)]):
+            self.memory.hours |= {f"{new}{kind}": hour for kind, hour in noted.items() if hour}
+
+    def _name(self, table: TableSurvey) -> str:
+        return table_key(self.services.config, table.entry).to_user_string()
 
     def _is_to_open(self, table: TableSurvey, now: HourWindow) -> bool:
         """Whether all hours before are closed, and no run has materialized the present one."""
-        before = self.memory.hours.get(str(table.table)) == hour_of(now.start - HOUR).key
+        before = self.memory.hours.get(self._name(table)) == hour_of(now.start - HOUR).key
         return before and table.published is not None and table.published.published_at < now.start
 
     def _event(
@@ -330,7 +370,7 @@ def _held(
     """
     hour = hour_of(seen.at).key
     for each in seen.tables:
-        name = f"{each.table}:held"
+        name = f"{table_key(config, each.entry).to_user_string()}{_HELD}"
         if each.desired.held is None:
             memory.hours.pop(name, None)
         elif each.published is not None and memory.hours.get(name) != hour:

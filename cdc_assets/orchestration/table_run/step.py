@@ -56,8 +56,9 @@ class Intention(Enum):
             others waiting; with other tables of its topic, only as far as these have read, see
             `cdc_assets.merge.intake.shared_reading`. A run of a sensor stays: a table has turn
             after turn in it, see `cdc_assets.orchestration.scheduler`.
-        REPLAY: a backfill, or a range of partitions. The run merges the chosen hours once more,
-            then those of their records that were not merged yet.
+        REPLAY: a backfill, or a range of partitions; also a run of a backfill that is started
+            again, from which Dagster takes the tag once the backfill has ended. The run merges
+            the chosen hours once more, then those of their records that were not merged yet.
         BY_HAND: a person chose one partition. The run merges like a tail; if that hour is over and
             held nothing new, it replays the hour.
     """
@@ -67,14 +68,15 @@ class Intention(Enum):
     BY_HAND = auto()
 
 
-def intention_of(run: dg.DagsterRun) -> Intention:
+def intention_of(run: dg.DagsterRun, instance: dg.DagsterInstance) -> Intention:
     """Reads the intention from a run's tags; an explicit tag wins."""
     mode = run.tags.get(TAG_MODE)
     if mode == TAIL:
         return Intention.TAIL
     if mode == REPLAY or BACKFILL_TAG in run.tags or RANGE_TAG in run.tags:
         return Intention.REPLAY
-    return Intention.BY_HAND
+    first = instance.get_run_by_id(run.root_run_id) if run.root_run_id else None
+    return Intention.REPLAY if first and BACKFILL_TAG in first.tags else Intention.BY_HAND
 
 
 class DirectiveWatch:
@@ -171,10 +173,10 @@ class TableStep:
         """The table's name in the scheduler: the step's, as the table's own may change."""
         return self.context.op_execution_context.op.name
 
-    @property
+    @cached_property
     def intention(self) -> Intention:
         """The reason why the run was started."""
-        return intention_of(self.context.run)
+        return intention_of(self.context.run, self.context.instance)
 
     @cached_property
     def windows(self) -> tuple[HourWindow, ...]:
