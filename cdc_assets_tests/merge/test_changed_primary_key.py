@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -81,6 +81,30 @@ def test_a_table_stops_if_its_key_no_longer_tells_rows_apart(
         types = TypeSource(config.source("shop"), unused, unused, cast("Any", there))
         if stops and not configured:
             with pytest.raises(TerminalError, match="rows is id: rows that differ"):
+                types.require_same_key(entry_of("orders", config), table)
+        else:
+            types.require_same_key(entry_of("orders", config), table)
+
+
+def test_a_configured_key_counts_only_if_it_is_the_lakes(tmp_path: Path) -> None:
+    """The key is fixed at creation: naming the new primary key gives the lake's rows no other."""
+    named = Column("region", Primitive.STRING, Wire.STRING, identity=Identity(formerly=("area",)))
+    was_area = TableSchema((lake("id").column("id"), named), ("id", "region"))
+    there, unused = There(("code",)), cast("Any", None)
+    for key, table, stops in (
+        (["id"], lake(*ALL), False),
+        (["code"], lake(*ALL), True),
+        (["id", "code"], lake(*ALL), True),
+        (["id"], lake(*ALL, key=("id", "region")), True),
+        (["region", "id"], lake(*ALL, key=("id", "region")), False),
+        (["area", "id"], was_area, False),
+    ):
+        shop = source("shop", tables={"public.orders": {"primary_key": key}})
+        config = write(tmp_path / "replication.yaml", platform(sources={"shop": shop}))
+        at_source = replace(there, names=table.names) if table is was_area else there
+        types = TypeSource(config.source("shop"), unused, unused, cast("Any", at_source))
+        if stops:
+            with pytest.raises(TerminalError, match="rows that differ"):
                 types.require_same_key(entry_of("orders", config), table)
         else:
             types.require_same_key(entry_of("orders", config), table)

@@ -204,10 +204,13 @@ class TypeSource:
     def require_same_key(self, entry: TableEntry, table: TableSchema) -> None:
         """Fails if the lake's key may hold two rows by now: see `require_same_key`.
 
-        A database that was not asked tells nothing. A configured key is a person's affair.
+        A database that was not asked tells nothing. The lake's key, configured, is a person's
+        affair; another one that is configured by now changes nothing about the lake's.
         """
         there = self.answers.known_table(entry)
-        if there is None or not table.key or self._source.overrides(entry.table).primary_key:
+        configured = self._source.overrides(entry.table).primary_key
+        named = {table.by_every_name.get(name) for name in configured}
+        if there is None or not table.key or named == {*table.of_source.key}:
             return
         facts = self.answers.facts(entry) or {}
         require_same_key(entry, table, there, {n: _number(facts, n) for n in there.names})
