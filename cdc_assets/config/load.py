@@ -195,6 +195,7 @@ def _validated(
         problems = [_problem(each, root) for each in error.errors(include_url=False)]
     used = ((place, each.name) for place, each in filling.used if not each and not each.is_secret)
     unset = [_unset(place, each, root) for place, each in (*filling.unset, *used)]
+    unset += [_in_key(place, root) for place in filling.keys]
     named = {each.key for each in unset}
     problems = [*unset, *(each for each in problems if each.key not in named)]
     if config is None or problems:
@@ -209,12 +210,14 @@ class _Filling:
     Attributes:
         used: variables that are a whole text.
         unset: names of those that are not set, and are a part of a text.
+        keys: the places of keys that name a variable.
         done: the parts of the document that were visited, by identity: some may be shared, or be a
             part of themselves.
     """
 
     used: list[tuple[_Place, Variable]] = field(default_factory=list[tuple[_Place, Variable]])
     unset: list[tuple[_Place, str]] = field(default_factory=list[tuple[_Place, str]])
+    keys: list[_Place] = field(default_factory=list[_Place])
     done: dict[int, Any] = field(default_factory=dict[int, Any])
 
     def of(self, value: Any, place: _Place) -> Any:
@@ -231,6 +234,7 @@ class _Filling:
             made = [self.of(each, (*place, at)) for at, each in items]
         else:
             keys = cast("dict[Any, Any]", value).items()
+            self.keys += [(*place, key) for key, _ in keys if TEMPLATE.search(str(key))]
             made = {key: self.of(each, (*place, key)) for key, each in keys}
         self.done[known] = made
         return made
@@ -247,6 +251,11 @@ class _Filling:
 def _unset(place: _Place, name: str, root: yaml.Node | None) -> _Problem:
     what = f"the environment variable {name} is not set"
     return _Problem(what, _key(place), line_of(root, place), f"export {name}=… before starting")
+
+
+def _in_key(place: _Place, root: yaml.Node | None) -> _Problem:
+    what = "a key cannot name an environment variable: it would be taken as it is"
+    return _Problem(what, _key(place), line_of(root, place), "write the name itself")
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +288,8 @@ def _words(error: ErrorDetails, context: Mapping[str, Any]) -> tuple[str, str]:
             return f"{error['loc'][-1]} is missing", "add it"
         case "literal_error":
             return "is not one of the choices", _choice(error["input"], str(context["expected"]))
+        case "string_type" if not isinstance(error["input"], list | dict | None):
+            return _PLAIN_WORDS["string_type"], "write it in quotes"
         case other:
             return _plain_words(other, context) or error["msg"], ""
 
@@ -323,12 +334,21 @@ _PARSER: Final[type[yaml.SafeLoader]] = getattr(yaml, "CSafeLoader", yaml.SafeLo
 _DEEPEST: Final = 100
 """Most mappings and lists within each other: reading deeper ones in C would end the process."""
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+_ODD_NUMBER = re.compile(r"[-+]?0[0-9_]+|.*:.*")
+"""Numbers that YAML reads to other bases than they seem to have: ``0100`` is 64, ``1:30`` is 90."""
 
 
 class _Loader(_PARSER):
-    """Names the line of a value that its tag does not allow, such as a date in month 13."""
+    """Names the line of a value that its tag does not allow, such as a date in month 13.
+
+    Refuses numbers that are not what they seem to be.
+    """
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        if node.tag.endswith((":int", ":float")) and _ODD_NUMBER.fullmatch(str(node.value)):
+            what = "YAML reads a number with a leading zero to base 8, with a colon to base 60"
+            remedy = "write it without, or as text in quotes"
+            raise _Refused(what, node.start_mark, remedy)
         try:
             return super().construct_object(node, deep)  # pyright: ignore[reportUnknownMemberType]
         except ValueError:
