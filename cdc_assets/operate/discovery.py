@@ -35,7 +35,7 @@ from cdc_assets.operate.judged_kinds import (
     may_be_table,
     others_of,
 )
-from cdc_assets.operate.known_tables import not_tables
+from cdc_assets.operate.known_tables import not_tables, replicated
 from cdc_assets.operate.services import Services
 from cdc_assets.registry import UNTAKEN, OtherTopic, Registry, TableEntry, Taken
 
@@ -75,7 +75,8 @@ def discover(services: Services) -> Discovery:
     entries = _entries(services, judged.tables, Taken.NAMED)
     named = named_by_records(known, guesses, entries)
     others = others_of(services.formats, judged, services.clock())
-    mistaken = (*_named_by(known, {other.topic for other in others}), *named.mistaken)
+    mine = replicated(services.config, known)
+    mistaken = (*_named_by(mine, {other.topic for other in others}), *named.mistaken)
     if others or mistaken:
         known = services.registry.set_aside(others, mistaken)
         for table in mistaken:
@@ -96,7 +97,7 @@ def discover(services: Services) -> Discovery:
         *ambiguous,
         *silent,
         *unlisted,
-        *late_under_old_names(known, services.log),
+        *late_under_old_names(mine, services.log),
     )
     return replace(found, refused=refused)
 
@@ -148,7 +149,8 @@ def _in_shared_topics(
     found: list[TableEntry] = []
     problems: list[CdcError] = []
     untaken: list[OtherTopic] = []
-    known_topics = _judged_lately(services, known) | {entry.topic for entry in known}
+    mine = {entry.topic for entry in replicated(services.config, known)}
+    known_topics = _judged_lately(services, known) | mine
     for source, fmt in services.formats.items():
         mine = [each for each in topics if fmt.has_many_tables and fmt.topics.includes(each)]
         if not mine:
@@ -219,7 +221,8 @@ def _matching(
         if kind is TopicKind.EMPTY and _looks_like_side_topic(services.formats, topic)
         and not is_listed(services.formats, topic)
     }  # fmt: skip
-    excluded |= {entry.topic for entry in known if entry.taken is Taken.NAMED}
+    mine = replicated(services.config, known)
+    excluded |= {entry.topic for entry in mine if entry.taken is Taken.NAMED}
     excluded |= _of_other_names(services, known)
     registered = {entry.table: entry.is_confirmed for entry in known}
     registered |= {entry.at_source: True for entry in known if entry.renamed}
@@ -351,8 +354,12 @@ def _looks_like_side_topic(formats: Mapping[str, Format], topic: str) -> bool:
 def _doubtful(
     services: Services, known: Registry, topics: Sequence[str], guesses: Iterable[TableEntry]
 ) -> dict[str, list[str]]:
-    """Returns by source the topics whose records must show whether they are tables, and which."""
-    confirmed = {entry.topic for entry in known if entry.is_confirmed}
+    """Returns by source the topics whose records must show whether they are tables, and which.
+
+    The tables of a source that is not configured any more, or was renamed, take no topic.
+    """
+    mine = replicated(services.config, known)
+    confirmed = {entry.topic for entry in mine if entry.is_confirmed}
     confirmed -= {entry.topic for entry in guesses}
     decided = confirmed | _judged_lately(services, known)
     left = [topic for topic in topics if topic not in decided]
@@ -380,9 +387,9 @@ def _with_rows(
     )  # fmt: skip
 
 
-def _named_by(known: Registry, topics: set[str]) -> list[TableName]:
+def _named_by(entries: Iterable[TableEntry], topics: set[str]) -> list[TableName]:
     """Returns the tables that were registered by these topics' names."""
-    return [entry.table for entry in known if entry.topic in topics]
+    return [entry.table for entry in entries if entry.topic in topics]
 
 
 def _added(services: Services, known: Registry, new: tuple[TableEntry, ...]) -> Discovery:

@@ -183,7 +183,8 @@ def _collision(one: TableEntry, other: TableEntry) -> TerminalError:
         msg = f"{one.table} and {other.table} would both be written to {other.target}"
         remedy = (
             "make the names differ with target.namespace or target.table (case does not count), "
-            "or have both merged by merge_into, with one shard_column"
+            "or have both merged by merge_into, with one shard_column. If a source was renamed, "
+            "write the new name as `source` of its tables in the registry's document"
         )
     else:
         msg = f"{one.table!r} and {other.table!r} cannot be distinguished by their names"

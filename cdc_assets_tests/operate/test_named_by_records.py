@@ -90,6 +90,38 @@ def test_a_record_names_its_table_whatever_the_topic_is_called(
     assert world.look({topic: [json.dumps(value).encode()]}).added == ()
 
 
+def test_a_source_that_is_renamed_has_its_topics_tables(tmp_path: Path) -> None:
+    """What is registered under the former name is not replicated, and takes no topic."""
+    topics = {"p.crm.contacts": [change("crm", "contacts")], "p.x.y": []}
+    before = made(tmp_path)
+    assert {each.table.source for each in before.look(topics).added} == {"shop"}
+    config = write(tmp_path / "replication.yaml", platform(sources={"store": source("p")}))
+    after = World(Services(config))
+    after.services.lake = Lake(set())  # type: ignore[assignment]
+    looked = after.look(topics)
+    assert {str(each.table) for each in looked.added} == {"store.crm.contacts", "store.x.y"}
+    assert looked.refused == ()
+    assert len(looked.registry) == 4
+    assert after.look(topics).added == ()
+
+
+def test_a_renamed_sources_tables_go_on_once_the_registry_has_the_new_name(tmp_path: Path) -> None:
+    topics = {"p.crm.contacts": [change("crm", "contacts")]}
+    named = {"target": {"namespace": "{schema}"}}
+    before = made(tmp_path, **named)
+    before.look(topics)
+    sources = {"store": {**source("p"), **named}}
+    config = write(tmp_path / "replication.yaml", platform(sources=sources))
+    after = World(Services(config))
+    after.services.lake = Lake(set())  # type: ignore[assignment]
+    (refused,) = after.look(topics).refused
+    assert "write the new name as `source`" in str(refused)
+    file = Path(config.registry.removeprefix("file://"))
+    file.write_text(file.read_text().replace('"source": "shop"', '"source": "store"'))
+    looked = after.look(topics)
+    assert (looked.added, looked.refused) == ((), ())
+
+
 def test_two_tables_in_one_topic_are_two(world: World) -> None:
     looked = world.look({"p.app": [change("crm", "contacts"), change("crm", "bills")]})
     assert {each.table.name for each in looked.added} == {"contacts", "bills"}
