@@ -8,7 +8,7 @@ name stands in `cdc_assets.databases.kinds`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -27,13 +27,18 @@ class SourceColumn(Protocol):
         """The column's name in the database."""
         ...
 
+    @property
+    def not_null(self) -> bool:
+        """Whether it is declared NOT NULL."""
+        ...
+
 
 C = TypeVar("C", bound=SourceColumn)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFault:
-    """Rows that a key does not identify, because connectors send another value.
+    """Rows that a key does not identify: it has NULL, or connectors send another value.
 
     Attributes:
         condition: SQL that holds for such a row.
@@ -44,6 +49,15 @@ class KeyFault:
     condition: str
     what: str
     remedy: str
+
+
+def null_in_key(*columns: str) -> KeyFault:
+    """Returns the rows with NULL in one of these columns of their key."""
+    return KeyFault(
+        " OR ".join(f"{each} IS NULL" for each in columns),
+        "a row has NULL in its key, and no place in its order",
+        "fill it, or name another key (tables.<schema.table>.primary_key)",
+    )
 
 
 SALTED: Final = "it is masked with a salt, which the database does not get"
@@ -179,11 +193,12 @@ class Dialect(ABC, Generic[C]):
             given: receives the parameters.
         """
 
-    def faulty_keys(self, key: Sequence[tuple[Compared, str]]) -> KeyFault | None:
-        """Returns the rows that key columns do not identify; None if there cannot be any.
+    def faulty_keys(self, key: Sequence[tuple[C, Compared, str]]) -> Iterator[KeyFault]:
+        """Yields the rows that key columns do not identify, if there can be any.
 
         Args:
             key: each column, with SQL for its value.
         """
-        del key
-        return None
+        may_be_null = [value for source, _, value in key if not source.not_null]
+        if may_be_null:
+            yield null_in_key(*may_be_null)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from cdc_assets.changes.names import TableName
-from cdc_assets.databases.dialect import Given
+from cdc_assets.databases.dialect import Given, null_in_key
 from cdc_assets.databases.statements import Range, Statements
 from cdc_assets.errors import TerminalError
 from cdc_assets.schema.comparing import Comparison, Key, Sum
@@ -308,9 +308,8 @@ class SourceRows(ABC):
         else:
             found = self._bounds_one_by_one(within, every, count)
         if any(None in key for key in found):
-            what = "a row has NULL in its key, and no place in its order"
-            remedy = "fill it, or name another key (tables.<schema.table>.primary_key)"
-            raise TerminalError(what, where=self.access.where, remedy=remedy)
+            fault = null_in_key()
+            raise TerminalError(fault.what, where=self.access.where, remedy=fault.remedy)
         return tuple(found)
 
     def _bounds_one_by_one(self, within: Range, every: int, count: int) -> list[Key]:
@@ -337,10 +336,10 @@ class SourceRows(ABC):
         Raises:
             TerminalError: if there is such a row.
         """
-        asked = self.statements.faulty_key()
-        if asked is not None and self.answer(*asked[0]):
-            self.close()
-            raise TerminalError(asked[1].what, where=self.access.where, remedy=asked[1].remedy)
+        for statement, fault in self.statements.faulty_keys():
+            if self.answer(*statement):
+                self.close()
+                raise TerminalError(fault.what, where=self.access.where, remedy=fault.remedy)
 
     def _digested(self, digest: str | None) -> str:
         if digest is None:

@@ -226,12 +226,10 @@ class Statements:
         made = self._select(self._key_texts, self._within(within, given))
         return f"{made} ORDER BY {', '.join(self._order)} LIMIT 1 OFFSET {rows}", given
 
-    def faulty_key(self) -> tuple[Statement, KeyFault] | None:
-        """Returns a row that its key does not identify; None if there cannot be any."""
-        fault = self._dialect.faulty_keys([(compared, at) for _, compared, at in self._key])
-        if fault is None:
-            return None
-        return (f"{self._select(['1'], fault.condition)} LIMIT 1", {}), fault
+    def faulty_keys(self) -> Iterator[tuple[Statement, KeyFault]]:
+        """Yields statements that find a row that its key does not identify, and the fault."""
+        for fault in self._dialect.faulty_keys(self._key):
+            yield (f"{self._select(['1'], fault.condition)} LIMIT 1", {}), fault
 
     # ── parts of statements ───────────────────────────────────────────────────────────────
 

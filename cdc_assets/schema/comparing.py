@@ -23,7 +23,6 @@ class Form(StrEnum):
     NUMBER = "number"  # digits, without trailing zeros of a fraction
     FLOATING = "floating"  # 16 hexadecimal digits: the bits of a double
     TEXT = "text"  # the text itself
-    PADDED = "padded"  # without trailing blanks, which do not count
     BYTES = "bytes"  # two hexadecimal digits each
     DAYS = "days"  # since 1970-01-01
     MICROS = "micros"  # since 1970-01-01 00:00, in UTC if there is a zone

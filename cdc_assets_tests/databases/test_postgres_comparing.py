@@ -30,7 +30,7 @@ def postgres(name: str, **more: object) -> PostgresColumn:
         (postgres("int4"), lake(Primitive.LONG), Form.INTEGER),
         (postgres("numeric"), lake(Decimal(10, 2)), Form.DECIMAL),
         (postgres("numeric"), lake(Primitive.STRING), Form.NUMBER),
-        (postgres("bpchar"), lake(Primitive.STRING), Form.PADDED),
+        (postgres("bpchar"), lake(Primitive.STRING), Form.TEXT),
         (postgres("mood", kind="e"), lake(Primitive.STRING), Form.TEXT),
         (postgres("bit", modifier=1), lake(Primitive.BOOLEAN), Form.BOOLEAN),
         (postgres("bit", modifier=12), lake(Primitive.LONG), Form.INTEGER),
@@ -69,7 +69,8 @@ def test_of_masked_columns_digests_are_compared_where_they_are_of_a_text() -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "is_output"), [("xml", True), ("inet", True), ("char", True), ("cidr", False)]
+    ("name", "is_output"),
+    [("xml", True), ("inet", True), ("char", True), ("bpchar", True), ("cidr", False)],
 )
 def test_a_text_is_written_as_connectors_get_it_where_a_cast_writes_another(
     name: str, is_output: bool
@@ -89,6 +90,9 @@ def test_a_nan_has_one_text_whatever_its_sign_is() -> None:
 def test_texts_are_put_in_order_by_their_bytes() -> None:
     assert SQL.ordered(postgres("text"), "t.c") == 't.c COLLATE "C"'
     assert not SQL.is_indexed(postgres("text"))
+    written = "CASE WHEN t.c IS NOT NULL THEN concat(t.c) END"
+    assert SQL.ordered(postgres("bpchar"), "t.c") == f'{written} COLLATE "C"'
+    assert not SQL.is_indexed(postgres("bpchar"))
     assert SQL.ordered(postgres("uuid"), "t.c") == "t.c"
     assert SQL.is_indexed(postgres("uuid"))
     floating = Compared(lake(Primitive.DOUBLE), Form.FLOATING)

@@ -12,6 +12,7 @@ from psycopg.conninfo import make_conninfo
 from cdc_assets.databases.postgres.rows import PostgresRows
 from cdc_assets.databases.rows import Access, TableReading
 from cdc_assets.databases.statements import DIGEST, KEY, LAKE_TEXT, Range
+from cdc_assets.errors import TerminalError
 from cdc_assets.schema.comparing import Key
 from cdc_assets.schema.types import Column, Primitive, TableSchema, Wire
 
@@ -183,3 +184,14 @@ def test_no_secret_is_shown(dsn: str) -> None:
         assert str(password) not in repr(wave)
         assert str(password) not in part["url"] + part["query"] + part["sessionInitStatement"]
     source.close()
+
+
+def test_a_row_with_null_in_a_configured_key_is_refused(dsn: str) -> None:
+    columns = schema(("code", Primitive.STRING, Wire.STRING), key=("code",))
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("CREATE TABLE named (code text UNIQUE)")
+        connection.execute("INSERT INTO named VALUES ('a')")
+        rows_of(dsn, "named", columns).close()
+        connection.execute("INSERT INTO named VALUES (NULL)")
+    with pytest.raises(TerminalError, match="NULL in its key"):
+        rows_of(dsn, "named", columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,7 +45,8 @@ LOW, HIGH = ("2024-01-01 it's", "19723"), ("b", "19800")
 
 def of_postgres() -> tuple[Dialect[Any], dict[str, Any]]:
     pairs = zip(LAKE, POSTGRES, strict=True)
-    return PostgresDialect(), {c.name: PostgresColumn(c.name, kind, kind) for c, kind in pairs}
+    columns = {c.name: PostgresColumn(c.name, kind, kind, not_null=True) for c, kind in pairs}
+    return PostgresDialect(), columns
 
 
 def of_mysql() -> tuple[Dialect[Any], dict[str, Any]]:
@@ -77,8 +79,8 @@ def made(of: Statements) -> Iterator[tuple[str, Statement]]:
             else of.after(Range(LOW, None), 100)
         ),
     )
-    if faulty := of.faulty_key():
-        yield "faulty_key", faulty[0]
+    for faulty, _ in of.faulty_keys():
+        yield "faulty_key", faulty
 
 
 @pytest.mark.parametrize(
@@ -111,6 +113,28 @@ def test_a_part_never_ends_at_a_null_which_no_row_is_below(start: Any, ends: boo
         return
     with pytest.raises(TerminalError, match="NULL in its key"):
         SourceRows.bounds(rows, Range(None, None), 1, 2)
+
+
+@pytest.mark.parametrize("of", [of_postgres(), of_mysql()], ids=["postgres", "mysql"])
+def test_rows_with_null_in_their_key_are_looked_for_where_there_may_be_any(
+    of: tuple[Dialect[Any], dict[str, Any]],
+) -> None:
+    dialect, known = of
+    key = statements(of, "id", "code")
+    assert [*key.faulty_keys()] == []
+    open_ = known | {"code": _nullable(known["code"])}
+    ((text, given), fault), *more = statements((dialect, open_), "id", "code").faulty_keys()
+    place = f"t.{dialect.quote('code')}"
+    assert text.endswith(f"AS t WHERE {place} IS NULL LIMIT 1")
+    assert "NULL in its key" in fault.what
+    assert not given
+    assert not more
+
+
+def _nullable(column: Any) -> Any:
+    if isinstance(column, MysqlSource):
+        return replace(column, column=replace(column.column, not_null=False))
+    return replace(column, not_null=False)
 
 
 @pytest.mark.parametrize("of", [of_postgres(), of_mysql()], ids=["postgres", "mysql"])

@@ -8,7 +8,7 @@ collation has a counterpart in the lake.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Final
@@ -76,6 +76,11 @@ class MysqlSource:
     def name(self) -> str:
         """The column's name in the database."""
         return self.column.name
+
+    @property
+    def not_null(self) -> bool:
+        """Whether it is declared NOT NULL."""
+        return self.column.not_null
 
     @property
     def type(self) -> MysqlType:
@@ -233,17 +238,18 @@ class MysqlDialect(Dialect[MysqlSource]):
         each = (f"({same([parameter(text, given) for text in key])})" for key in keys)
         return f"FROM {table} AS t WHERE {' OR '.join(each)}"
 
-    def faulty_keys(self, key: Sequence[tuple[Compared, str]]) -> KeyFault | None:
-        """See `Dialect`: rows of whose key the lake has another date, perhaps another row's."""
-        dates = [value for each, value in key if each.form in {Form.DAYS, Form.MICROS}]
+    def faulty_keys(self, key: Sequence[tuple[MysqlSource, Compared, str]]) -> Iterator[KeyFault]:
+        """See `Dialect`: also rows for whose key the lake has another date, perhaps another's."""
+        yield from super().faulty_keys(key)
+        dates = [value for _, each, value in key if each.form in {Form.DAYS, Form.MICROS}]
         if not dates:
-            return None
+            return
         what = (
             "the key of a row has a date without a month or a day, in whose place connectors "
             "write another date: rows cannot be distinguished"
         )
         remedy = "give these rows a date; connectors cannot tell them apart either"
-        return KeyFault(" OR ".join(f"TO_DAYS({each}) IS NULL" for each in dates), what, remedy)
+        yield KeyFault(" OR ".join(f"TO_DAYS({each}) IS NULL" for each in dates), what, remedy)
 
 
 def _form(parsed: MysqlType, of: ColumnType) -> Form | None:
@@ -337,7 +343,7 @@ def _micros(value: str) -> str:
 
 def _dated(source: MysqlSource, value: str, number: Callable[[str], str]) -> str:
     """Returns a date as connectors write it: a zero date as NULL, or as a default if NOT NULL."""
-    if not source.column.not_null:
+    if not source.not_null:
         return number(value)
     found = _DATE.fullmatch(source.default or "")
     usual = number(f"CAST('{found[0]}' AS DATETIME(6))") + ", " if found else ""

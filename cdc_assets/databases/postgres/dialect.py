@@ -16,9 +16,9 @@ from cdc_assets.schema.types import Column, Decimal, ListOf, Primitive, StructOf
 
 _INTEGERS: Final = frozenset({"int2", "int4", "int8", "oid"})
 _TEXTS: Final = frozenset({
-    "text", "varchar", "char", "name", "citext", "json", "jsonb", "xml", "uuid", "inet", "cidr",
-    "macaddr", "macaddr8", "ltree", "tsvector", "int4range", "int8range", "numrange", "tsrange",
-    "daterange",
+    "text", "varchar", "bpchar", "char", "name", "citext", "json", "jsonb", "xml", "uuid", "inet",
+    "cidr", "macaddr", "macaddr8", "ltree", "tsvector", "int4range", "int8range", "numrange",
+    "tsrange", "daterange",
 })  # fmt: skip
 """Types that the lake stores as the text that PostgreSQL writes."""
 
@@ -36,12 +36,13 @@ _FORMS: Final[dict[Primitive, dict[Form, frozenset[str]]]] = {
 }
 """By the lake's type: forms, and the source's types that have them."""
 
-_ORDERED_TEXTS: Final = frozenset({"text", "varchar", "uuid", "citext", "name"})
+_ORDERED_TEXTS: Final = frozenset({"text", "varchar", "bpchar", "uuid", "citext", "name"})
 _FOUND_TEXTS: Final = frozenset({"text", "varchar", "bpchar"})
 _WIRES_OF_DIGESTS: Final = {Wire.STRING: _TEXTS, Wire.INT: _INTEGERS, Wire.LONG: _INTEGERS}
-_CAST_OTHERWISE: Final = frozenset({"inet", "char", "xml"})
+_CAST_OTHERWISE: Final = frozenset({"inet", "bpchar", "char", "xml"})
 """Types whose cast to text does not write what connectors get, the text of the output function:
-that of ``xml`` leaves out the declaration, that of ``inet`` a netmask of all bits."""
+that of ``xml`` leaves out the declaration, that of ``inet`` a netmask of all bits, that of
+``bpchar`` the blanks at the end."""
 
 _NAN: Final = "7ff8000000000000"
 _LONG_BITS: Final = 64
@@ -76,7 +77,7 @@ class PostgresDialect(Dialect[PostgresColumn]):
         match compared.form:
             case Form.TEXT:
                 return source.type_name in _ORDERED_TEXTS or source.kind == ENUM
-            case Form.BOOLEAN | Form.INTEGER | Form.DECIMAL | Form.PADDED:
+            case Form.BOOLEAN | Form.INTEGER | Form.DECIMAL:
                 return True
             case Form.BYTES | Form.DAYS | Form.MICROS:
                 return True
@@ -122,7 +123,7 @@ class PostgresDialect(Dialect[PostgresColumn]):
         if compared.is_list:
             return None
         match compared.form:
-            case Form.TEXT | Form.PADDED:
+            case Form.TEXT:
                 return f'({_lake_text(source, compared, value)}) COLLATE "C"'
             case Form.BOOLEAN:
                 return f"({value} = B'1')" if source.type_name == "bit" else value
@@ -156,12 +157,10 @@ class PostgresDialect(Dialect[PostgresColumn]):
         match source.type_name:
             case "text" | "varchar":
                 return f'{value} COLLATE "C"'
-            case "bpchar":
-                return f"rtrim({value}::text, ' ') COLLATE \"C\""
             case "oid":
                 return f"{value}::bigint"
-            case name if name in {"citext", "name"} or source.kind == ENUM:
-                return f'{value}::text COLLATE "C"'
+            case name if name in {"bpchar", "citext", "name"} or source.kind == ENUM:
+                return f'{_written(source, value)} COLLATE "C"'
             case _:
                 return value
 
@@ -170,7 +169,7 @@ class PostgresDialect(Dialect[PostgresColumn]):
         match compared.form:
             case Form.TEXT if source.type_name == "uuid":
                 return f"{text}::text::uuid"
-            case Form.TEXT | Form.PADDED:
+            case Form.TEXT:
                 return f'{text}::text COLLATE "C"'
             case Form.BYTES if source.type_name == "uuid":
                 return f"{text}::text::uuid"
@@ -258,8 +257,6 @@ def _form(source: PostgresColumn, of: Primitive | Decimal) -> Form | None:
 
 def _form_of_text(source: PostgresColumn) -> Form | None:
     name = source.type_name
-    if name == "bpchar" and source.kind == "b":
-        return Form.PADDED
     if name == "numeric":
         return Form.NUMBER
     is_long = name == "bit" and source.modifier > _LONG_BITS
@@ -294,8 +291,6 @@ def _canonical(source: PostgresColumn, compared: Compared, value: str) -> str:
     match compared.form:
         case Form.DIGEST:
             return f"encode(sha256(convert_to({_written(source, value)}, 'UTF8')), 'hex')"
-        case Form.PADDED:
-            return f"rtrim({value}::text, ' ')"
         case Form.NUMBER:
             return f"trim_scale({value})::text"
         case Form.FLOATING:  # a NaN that was computed may have a sign, which no connector sends
@@ -322,8 +317,6 @@ def _canonical(source: PostgresColumn, compared: Compared, value: str) -> str:
 
 def _lake_text(source: PostgresColumn, compared: Compared, value: str) -> str:
     match compared.form:
-        case Form.PADDED:
-            return _output(value)
         case Form.NUMBER if source.modifier >= 0:  # with the zeros of its scale, as it is sent
             return f"{value}::text"
         case Form.FLOATING:
@@ -334,11 +327,9 @@ def _lake_text(source: PostgresColumn, compared: Compared, value: str) -> str:
 
 def _written(source: PostgresColumn, value: str) -> str:
     """Returns SQL for the text of the type's output function."""
-    return _output(value) if source.type_name in _CAST_OTHERWISE else f"{value}::text"
-
-
-def _output(value: str) -> str:
-    return f"CASE WHEN {value} IS NOT NULL THEN concat({value}) END"
+    if source.type_name in _CAST_OTHERWISE:
+        return f"CASE WHEN {value} IS NOT NULL THEN concat({value}) END"
+    return f"{value}::text"
 
 
 def _number(source: PostgresColumn, value: str) -> str:

@@ -91,7 +91,9 @@ class PostgresRows(SourceRows):
         known = {each.name: each for each in table.columns}
         sources, comparison = paired(known, access.schema, dialect)
         statements = Statements(dialect, access.table, comparison, sources, access.condition)
-        return cls(_connected(access), access, statements)
+        rows = cls(_connected(access), access, statements)
+        rows.require_keys()
+        return rows
 
     def answer(self, statement: str, given: Given | None = None) -> Sequence[tuple[Any, ...]]:
         """See `SourceRows`."""

@@ -40,6 +40,7 @@ from cdc_assets.merge.statements.pinning import pinned
 from cdc_assets.merge.statements.writing import PLACE
 from cdc_assets.merge.tables.ledger import EVENT, Ledger
 from cdc_assets.merge.tables.pruning import KeySearch
+from cdc_assets.schema.types import TableSchema
 
 _KEPT: Final = (
     "op", "partition", "offset", "ts", "told_ms", "position", "at", "ordinal", "is_numbered",
@@ -170,7 +171,7 @@ class CountedTable:
             MissingRowError: if a row to be deleted does not exist.
         """
         with self._steps.step("count rows"):
-            net = _net(counted).persist()
+            net = net_changes(counted, self._plan.schema).persist()
         with released_after(net.unpersist):
             surplus = net.where("n < 0")
             with self._steps.step("count rows"):
@@ -269,11 +270,19 @@ class CountedTable:
         return f"table={self._plan.entry.table} {at}"
 
 
-def _net(counted: DataFrame) -> DataFrame:
-    """Returns ``row n position ts``: the change of each row's count, other than 0."""
+def net_changes(counted: DataFrame, schema: TableSchema) -> DataFrame:
+    """Returns ``row n position ts``: the change of each row's count, other than 0.
+
+    Spark's groups have no sign of a zero in their keys: a row that is added is taken from a change.
+    """
     added = counted.where("row IS NOT NULL").withColumn("n", F.lit(1))
     taken = counted.where("old_row IS NOT NULL").withColumn("row", F.col("old_row"))
     both = added.unionByName(taken.withColumn("n", F.lit(-1)))
-    newest = F.max_by(F.struct("position", "ts"), F.when(F.col("n") > 0, F.col("position")))
+    types = [str(each.type) for each in schema.columns]
+    may_be_zero = any("float" in each or "double" in each for each in types)
+    sent = [F.col("row").alias("sent")] if may_be_zero else []
+    is_added = F.when(F.col("n") > 0, F.col("position"))
+    newest = F.max_by(F.struct("position", "ts", *sent), is_added)
     net = both.groupBy("row").agg(F.sum("n").alias("n"), newest.alias("newest"))
-    return net.where("n != 0").select("row", "n", "newest.position", "newest.ts")
+    row = F.coalesce("newest.sent", "row") if sent else F.col("row")
+    return net.where("n != 0").select(row.alias("row"), "n", "newest.position", "newest.ts")

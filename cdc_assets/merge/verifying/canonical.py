@@ -37,24 +37,11 @@ def digest(columns: Sequence[Compared]) -> Expression:
     return F.md5(F.concat(F.lit(""), *(framed(canonical(each)) for each in columns)))
 
 
-def in_order(compared: Compared) -> Expression:
-    """Returns a column of the key as it is ordered: texts by their bytes."""
-    value = F.col(sql.quote(compared.name))
-    return F.rtrim(value) if compared.form is Form.PADDED else value
-
-
-def of_canonical(text: Expression, compared: Compared, *, lenient: bool = False) -> Expression:
-    """Returns the value of `in_order` for canonical text; see `of_lake_text`."""
-    if compared.form is Form.PADDED:
-        return text
-    return of_lake_text(text, compared, lenient=lenient)
-
-
 def of_lake_text(text: Expression, compared: Compared, *, lenient: bool = False) -> Expression:
     """Returns the lake's value for a source's text.
 
     Args:
-        text: of the source.
+        text: of the source; of a key its canonical text, too.
         compared: the column.
         lenient: whether to return NULL for values that the lake's type cannot hold, for which the
             caller must then check; if not, the statement fails.
@@ -95,8 +82,6 @@ def _value(text: Expression, form: Form, type_: str, *, lenient: bool) -> Expres
 
 def _text(value: Expression, compared: Compared) -> Expression:
     match compared.form:
-        case Form.PADDED:
-            return F.rtrim(value)
         case Form.NUMBER:
             trimmed = F.regexp_replace(value, r"(\.(?:[0-9]*[1-9])?)0+$", "$1")
             return F.regexp_replace(trimmed, r"\.$", "")

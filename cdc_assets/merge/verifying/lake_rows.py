@@ -24,7 +24,7 @@ from cdc_assets.merge.statements import sql
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.tables.lookups import lake_table
 from cdc_assets.merge.tables.side_table import SideTable
-from cdc_assets.merge.verifying.canonical import canonical, digest, in_order, of_canonical
+from cdc_assets.merge.verifying.canonical import canonical, digest, of_lake_text
 from cdc_assets.schema.comparing import Compared, Comparison, Key, Sum
 
 TEXT: Final = f"{HELPERS}text_"
@@ -98,7 +98,7 @@ class LakeRows:
 
     def bounds(self, every: int) -> tuple[Key, ...]:
         """Returns keys in order, about one of ``every`` rows; a key is always chosen or never."""
-        keys = [in_order(each) for each in self._of.key]
+        keys = [F.col(sql.quote(each.name)) for each in self._of.key]
         chosen = self._living().where(F.pmod(F.xxhash64(*keys), F.lit(every)) == 0)
         texts = [canonical(each).alias(f"k{n}") for n, each in enumerate(self._of.key)]
         with translated("choose ranges of keys", self._where):
@@ -233,8 +233,8 @@ class LakeRows:
 
     def _bounds(self, bound: Key) -> tuple[tuple[Expression, Expression], Expression, Expression]:
         """Returns key and bound to compare: of the first column, which skips files, and whole."""
-        own = [in_order(each) for each in self._of.key]
-        theirs = [of_canonical(F.lit(text), c) for text, c in zip(bound, self._of.key, strict=True)]
+        own = [F.col(sql.quote(each.name)) for each in self._of.key]
+        theirs = [of_lake_text(F.lit(text), c) for text, c in zip(bound, self._of.key, strict=True)]
         if len(own) == 1:
             return (own[0], theirs[0]), own[0], theirs[0]
         names = [f"k{n}" for n in range(len(own))]
@@ -259,7 +259,9 @@ class LakeRows:
 
     def _hashed(self) -> DataFrame:
         texts = (canonical(each).alias(f"{TEXT}{n}") for n, each in enumerate(self._of.key))
-        places = (in_order(each).alias(f"{_PLACE}{n}") for n, each in enumerate(self._of.key))
+        places = (
+            F.col(sql.quote(each.name)).alias(f"{_PLACE}{n}") for n, each in enumerate(self._of.key)
+        )
         return self._living().select(*texts, *places, digest(self._of.columns).alias("md5"))
 
     def _bucketed(self, rows: DataFrame, bounds: Sequence[Key]) -> DataFrame:
@@ -268,7 +270,7 @@ class LakeRows:
             return rows.withColumn("bucket", F.lit(0))
         own = F.struct(
             *(
-                of_canonical(F.col(f"{KEY}{n}"), each).alias(f"{_PLACE}{n}")
+                of_lake_text(F.col(f"{KEY}{n}"), each).alias(f"{_PLACE}{n}")
                 for n, each in enumerate(self._of.key)
             )
         )

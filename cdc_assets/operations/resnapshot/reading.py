@@ -18,7 +18,7 @@ from cdc_assets.errors import ConfigError, TerminalError, TransientError
 from cdc_assets.formats.flat import any_of
 from cdc_assets.merge.statements.failures import translated
 from cdc_assets.merge.statements.pinning import pinned
-from cdc_assets.merge.verifying.canonical import of_canonical
+from cdc_assets.merge.verifying.canonical import of_lake_text
 from cdc_assets.operations.session import TableSession
 from cdc_assets.schema.comparing import Comparison, Key
 
@@ -138,5 +138,5 @@ def _outside(comparison: Comparison, within: Range) -> Expression:
 
 def _in_order(texts: list[Expression], comparison: Comparison) -> Expression:
     pairs = zip(texts, comparison.key, strict=True)
-    made = (of_canonical(text, each, lenient=True) for text, each in pairs)
+    made = (of_lake_text(text, each, lenient=True) for text, each in pairs)
     return F.struct(*(value.alias(f"k{n}") for n, value in enumerate(made)))
