@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from pyiceberg.manifest import ManifestContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.sorting import NullOrder, SortDirection
@@ -124,7 +125,11 @@ class TableState:
 
 
 def read_state(name: LakeName, table: Table, shard: str) -> TableState:
-    """Returns the state of a loaded table, for one of its shards."""
+    """Returns the state of a loaded table, for one of its shards.
+
+    Raises:
+        OSError: if it seems to be empty, and its list of manifests cannot be read.
+    """
     head = table.current_snapshot()
     newest = next(iter(publishes(table)), None)
     schema = table.schema()
@@ -141,7 +146,7 @@ def read_state(name: LakeName, table: Table, shard: str) -> TableState:
         key=tuple(f.name for f in schema.fields if f.name in keys),
         properties=dict(table.properties),
         location=table.location(),
-        is_empty=_count(head, "total-data-files") == 0,
+        is_empty=_is_empty(table, head),
         total_records=_total_records(head, table.metadata.format_version),
         head_columns={now: each.name for now, each in at_head.items()},
         is_lost=bool(head) and not newest and any(n.startswith(PREFIX) for n in table.properties),
@@ -231,6 +236,21 @@ def _summary(snapshot: Snapshot) -> Mapping[str, str]:
 def _count(head: Snapshot | None, name: str) -> int | None:
     said = _summary(head).get(name) if head else "0"
     return None if said is None else int(said)
+
+
+def _is_empty(table: Table, head: Snapshot | None) -> bool:
+    """Whether a table has no data files.
+
+    A snapshot's own count is not enough: some writers count wrongly, and others add to that. See
+    https://github.com/apache/iceberg-python/issues/1845
+
+    Raises:
+        OSError: if the list of manifests cannot be read.
+    """
+    if head is None or _count(head, "total-data-files") != 0:
+        return head is None
+    data = (each for each in head.manifests(table.io) if each.content is ManifestContent.DATA)
+    return not any(each.has_added_files() or each.has_existing_files() for each in data)
 
 
 def _columns_at(table: Table, head: Snapshot | None) -> dict[str, NestedField]:

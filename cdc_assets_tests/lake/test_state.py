@@ -1,0 +1,63 @@
+"""The state of a table to which other programs write, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.table import Table
+from pyiceberg.table.update import snapshot
+
+from cdc_assets.changes.names import LakeName
+from cdc_assets.lake import Lake, TableState
+from cdc_assets_tests.configuration import NOWHERE
+from cdc_assets_tests.lake_view import open_catalog
+from cdc_assets_tests.world import World
+
+pytestmark = pytest.mark.unit
+
+ORDERS = LakeName("shop_public", "orders")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """A table of two publishes."""
+    made = World(tmp_path, NOWHERE)
+    made.publish(ORDERS, {0: 0}, {0: 1})
+    made.publish(ORDERS, {0: 1}, {0: 2})
+    return made
+
+
+def table(world: World) -> Table:
+    return open_catalog(world.config).load_table((ORDERS.namespace, ORDERS.name))
+
+
+def state(world: World) -> TableState:
+    found = Lake(world.config).state(ORDERS)
+    assert found is not None
+    return found
+
+
+def test_a_table_is_not_empty_because_another_writer_counts_wrongly(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As PyIceberg up to 0.9.0 did after it had removed files: none was left by its count."""
+    count = snapshot.update_snapshot_summaries
+
+    def wrongly(*args: Any, **more: Any) -> Any:
+        counted = count(*args, **more)
+        counted["total-data-files"] = counted["total-records"] = "0"
+        return counted
+
+    monkeypatch.setattr(snapshot, "update_snapshot_summaries", wrongly)
+    rows = table(world)
+    rows.append(rows.scan().to_arrow())
+    assert state(world).files == 0
+    assert not state(world).is_empty
+
+
+def test_a_table_is_empty_whose_files_another_writer_has_removed(world: World) -> None:
+    assert not state(world).is_empty
+    table(world).delete()
+    assert state(world).is_empty
