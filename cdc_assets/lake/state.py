@@ -76,6 +76,8 @@ class TableState:
         sort_order: the order of rows in new files; empty without one, or one that we do not write.
         bound: columns that a partition, past or present, or the sort order uses.
         partition_names: names of the fields of all partitions, past or present.
+        published_columns: present names of the columns that the newest publish had, by their names
+            then; None for those that are gone.
     """
 
     name: LakeName
@@ -98,6 +100,7 @@ class TableState:
     sort_order: tuple[SortTerm, ...] = ()
     bound: frozenset[str] = frozenset()
     partition_names: frozenset[str] = frozenset()
+    published_columns: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
 
     @property
     def reading(self) -> ShadowProgress | None:
@@ -131,7 +134,8 @@ def read_state(name: LakeName, table: Table, shard: str) -> TableState:
         OSError: if it seems to be empty, and its list of manifests cannot be read.
     """
     head = table.current_snapshot()
-    newest = next(iter(publishes(table)), None)
+    last = next((each for each in ancestry(table) if OFFSETS in _summary(each)), None)
+    newest = published_by(last) if last else None
     schema = table.schema()
     keys = set(schema.identifier_field_names())
     at_head = _columns_at(table, head)
@@ -162,6 +166,7 @@ def read_state(name: LakeName, table: Table, shard: str) -> TableState:
         sort_order=_sort_order(table),
         bound=_bound(table),
         partition_names=frozenset(f.name for spec in table.specs().values() for f in spec.fields),
+        published_columns=_columns_of(table, last),
     )
 
 
@@ -259,6 +264,13 @@ def _columns_at(table: Table, head: Snapshot | None) -> dict[str, NestedField]:
     there = {each.field_id: each for each in (written or table.schema()).fields}
     now = table.schema().fields
     return {each.name: there[each.field_id] for each in now if each.field_id in there}
+
+
+def _columns_of(table: Table, past: Snapshot | None) -> dict[str, str | None]:
+    """Returns the present names of a snapshot's columns, by their names then."""
+    then = table.schemas().get(past.schema_id) if past and past.schema_id is not None else None
+    now = {each.field_id: each.name for each in table.schema().fields}
+    return {each.name: now.get(each.field_id) for each in then.fields} if then else {}
 
 
 def _total_records(head: Snapshot | None, format_version: int) -> int | None:

@@ -61,3 +61,12 @@ def test_a_table_is_empty_whose_files_another_writer_has_removed(world: World) -
     assert not state(world).is_empty
     table(world).delete()
     assert state(world).is_empty
+
+
+def test_columns_that_another_program_has_renamed_or_dropped_are_told(world: World) -> None:
+    assert state(world).published_columns == {"id": "id", "name": "name"}
+    with table(world).update_schema() as change:
+        change.rename_column("id", "number").delete_column("name")
+    assert state(world).published_columns == {"id": "number", "name": None}
+    table(world).append(table(world).scan().to_arrow())
+    assert state(world).published_columns == {"id": "number", "name": None}
