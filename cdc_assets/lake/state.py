@@ -226,12 +226,15 @@ def ancestry(table: Table, head: int | None = None) -> Iterator[Snapshot]:
 
 
 def ancestry_ends(table: Table) -> bool:
-    """Returns whether our relevant snapshots may be among the expired ones."""
+    """Returns whether our relevant snapshots may be among the expired ones.
+
+    The parent of one that is expired may be left out: see `cdc_assets.lake.short`.
+    """
     oldest = None
     for oldest in ancestry(table):
         if published_by(oldest) is not None:
             return False
-    return oldest is not None and oldest.parent_snapshot_id is not None
+    return oldest is not None and oldest.sequence_number != 1
 
 
 def _summary(snapshot: Snapshot) -> Mapping[str, str]:

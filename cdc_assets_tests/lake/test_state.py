@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import snapshot
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.lake import Lake, TableState
+from cdc_assets.lake.carried import Carried, SideMark
+from cdc_assets.lake.side import read_side
 from cdc_assets_tests.configuration import NOWHERE
 from cdc_assets_tests.lake_view import open_catalog
 from cdc_assets_tests.world import World
@@ -70,3 +74,52 @@ def test_columns_that_another_program_has_renamed_or_dropped_are_told(world: Wor
     assert state(world).published_columns == {"id": "number", "name": None}
     table(world).append(table(world).scan().to_arrow())
     assert state(world).published_columns == {"id": "number", "name": None}
+
+
+def test_the_side_tables_snapshot_of_an_expired_publish_is_kept(world: World) -> None:
+    """It is the newest publish, and the table's next batch needs it."""
+    last, mark = state(world).published, SideMark(7)
+    assert last is not None
+    said = replace(last, carried=Carried(side=mark)).to_properties()
+    rows = table(world).scan().to_arrow()
+    table(world).append(rows, snapshot_properties=said)
+    table(world).append(rows)
+    *ours, _ = (each.snapshot_id for each in table(world).snapshots())
+    table(world).maintenance.expire_snapshots().by_ids(ours).commit()
+    assert len(table(world).snapshots()) == 1
+    assert Lake(world.config).side_marks(ORDERS, "") == {mark}
+
+
+def test_a_publish_that_pyiceberg_has_expired_is_found(world: World) -> None:
+    """It takes the parents that are gone from the snapshots that stay."""
+    last = state(world).published
+    rows = table(world)
+    rows.append(rows.scan().to_arrow())
+    *ours, head = table(world).snapshots()
+    table(world).maintenance.expire_snapshots().by_ids([s.snapshot_id for s in ours]).commit()
+    assert [each.parent_snapshot_id for each in table(world).snapshots()] == [None]
+    assert last is not None
+    assert state(world).published == last
+    assert state(world).snapshot_id == head.snapshot_id
+    assert Lake(world.config).find_states([(ORDERS, "")]) == [state(world)]
+
+
+def test_a_side_table_that_was_compacted_has_the_entries_that_pyiceberg_has_expired(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = snapshot.update_snapshot_summaries
+
+    def compacted(*args: Any, **more: Any) -> Any:
+        return count(*args, **more).model_copy(update={"operation": Operation.REPLACE})
+
+    monkeypatch.setattr(snapshot, "update_snapshot_summaries", compacted)
+    side, rows = table(world), table(world).scan().to_arrow()
+    before = side.snapshots()[-1].snapshot_id
+    side.append(rows)
+    side.append(rows)
+    gone = [each.snapshot_id for each in side.snapshots()[:-1]]
+    side.maintenance.expire_snapshots().by_ids(gone).commit()
+    found = read_side(ORDERS, table(world))
+    assert found.kept == {found.head}
+    assert found.stands_at(SideMark(before))
+    assert not found.stands_at(SideMark(1))
