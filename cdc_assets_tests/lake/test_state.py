@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation
-from pyiceberg.table.update import snapshot
+from pyiceberg.table.snapshots import Operation, update_snapshot_summaries
 
 from cdc_assets.changes.names import LakeName
 from cdc_assets.lake import Lake, TableState
@@ -22,6 +21,7 @@ from cdc_assets_tests.world import World
 pytestmark = pytest.mark.unit
 
 ORDERS = LakeName("shop_public", "orders")
+SUMMARIES = "pyiceberg.table.update.snapshot.update_snapshot_summaries"
 
 
 @pytest.fixture
@@ -47,14 +47,14 @@ def test_a_table_is_not_empty_because_another_writer_counts_wrongly(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As PyIceberg up to 0.9.0 did after it had removed files: none was left by its count."""
-    count = snapshot.update_snapshot_summaries
+    count = update_snapshot_summaries
 
     def wrongly(*args: Any, **more: Any) -> Any:
         counted = count(*args, **more)
         counted["total-data-files"] = counted["total-records"] = "0"
         return counted
 
-    monkeypatch.setattr(snapshot, "update_snapshot_summaries", wrongly)
+    monkeypatch.setattr(SUMMARIES, wrongly)
     rows = table(world)
     rows.append(rows.scan().to_arrow())
     assert state(world).files == 0
@@ -107,12 +107,12 @@ def test_a_publish_that_pyiceberg_has_expired_is_found(world: World) -> None:
 def test_a_side_table_that_was_compacted_has_the_entries_that_pyiceberg_has_expired(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = snapshot.update_snapshot_summaries
+    count = update_snapshot_summaries
 
     def compacted(*args: Any, **more: Any) -> Any:
         return count(*args, **more).model_copy(update={"operation": Operation.REPLACE})
 
-    monkeypatch.setattr(snapshot, "update_snapshot_summaries", compacted)
+    monkeypatch.setattr(SUMMARIES, compacted)
     side, rows = table(world), table(world).scan().to_arrow()
     before = side.snapshots()[-1].snapshot_id
     side.append(rows)
