@@ -148,6 +148,8 @@ class Figures:
             ``undersized_bytes`` in all.
         format_version: of the table, whatever is configured for new ones.
         is_sorted: whether the table has a sort order.
+        shares_files: whether other tables may have its files, so that Iceberg removes none, nor
+            expires snapshots (``gc.enabled``).
     """
 
     files: int
@@ -164,6 +166,7 @@ class Figures:
     undersized_bytes: int = 0
     format_version: int = _WITH_DELETION_VECTORS
     is_sorted: bool = False
+    shares_files: bool = False
 
     @property
     def marked_share(self) -> float:
@@ -216,7 +219,10 @@ def _average(of_bytes: int, files: int) -> int:
 def tasks(figures: Figures, limits: Thresholds, now_ms: int) -> tuple[Task, ...]:
     """Returns the upkeep that a table needs now, in order; orphans depend on time alone."""
     found = [
-        (Task.EXPIRE, _is_worth_expiring(figures.history, limits, now_ms)),
+        (
+            Task.EXPIRE,
+            not figures.shares_files and _is_worth_expiring(figures.history, limits, now_ms),
+        ),
         (Task.DROP_BRANCHES, bool(figures.dead_branches)),
         (Task.MERGE_MANIFESTS, figures.manifests > limits.manifests),
         (Task.COMPACT, tier_of(figures, limits) is not None),

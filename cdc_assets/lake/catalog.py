@@ -307,10 +307,14 @@ class Lake:
         return self._connection.call("lake: look for other tables", lambda: place_of(table))
 
     def side_marks(self, name: LakeName, shard: str) -> frozenset[SideMark]:
-        """Returns the side tables' snapshots that any kept publish names."""
-        table = self._connection.load(name)
+        """Returns the side tables' snapshots that any kept publish names, or the newest one.
+
+        Another program may have expired the newest publish's snapshot.
+        """
+        table, newest = self._connection.load(name), self._states.state_of(name, shard)
         said = (published_by(each) for each in table.metadata.snapshots) if table else ()
-        of_shard = (each.of_shard(shard) for each in said if each)
+        of_shard = [each.of_shard(shard) for each in said if each]
+        of_shard.append(newest.published if newest else None)
         return frozenset(each.carried.side for each in of_shard if each and each.carried.side)
 
     def dead_once_published(

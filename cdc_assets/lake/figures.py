@@ -21,6 +21,7 @@ from cdc_assets.changes.upkeep import (
 from cdc_assets.lake.branches import dead_branches
 from cdc_assets.lake.properties import OFFSETS
 
+_REMOVES: Final = "gc.enabled"
 _TARGET: Final = "write.target-file-size-bytes"
 _TARGET_BYTES: Final = 512 << 20
 """Iceberg's own default."""
@@ -60,6 +61,7 @@ def read_figures(table: Table, own: re.Pattern[str], named: Collection[int]) -> 
         undersized_bytes=sum(undersized),
         format_version=table.metadata.format_version,
         is_sorted=bool(table.sort_order().fields),
+        shares_files=table.properties.get(_REMOVES, "true").lower() == "false",
     )
 
 

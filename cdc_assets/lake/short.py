@@ -6,6 +6,7 @@ in the newest one that we have published, most often the head itself.
 If somebody has compacted the table and expired the snapshots before, the head's ancestry ends too
 early. Earlier metadata files have the rest, as long as they are kept
 (``write.metadata.previous-versions-max``): expiring removes snapshots, and the files of rows.
+PyIceberg, which expires snapshots too, takes from the others the parents that are gone.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice, pairwise
 from typing import Any, Final
 
 from pyiceberg.catalog import Catalog
@@ -53,7 +55,11 @@ def shortened(said: Short, earlier: Callable[[str], Short]) -> Short:
     Raises:
         OSError: if an existing file cannot be read.
     """
-    snapshots = list(_newest(said, earlier))
+    line = list(_newest(said, earlier))
+    snapshots = [
+        *({**each, "parent-snapshot-id": parent["snapshot-id"]} for each, parent in pairwise(line)),
+        *line[-1:],
+    ]
     used = {said.get("current-schema-id"), *(each.get("schema-id") for each in snapshots)}
     kept = {name: value for name, value in said.items() if name not in _LISTS}
     kept["snapshots"] = snapshots
@@ -86,11 +92,15 @@ def expired(table: Table) -> Iterator[Mapping[str, Any]]:
     Raises:
         OSError: if an existing file cannot be read.
     """
-    wanted = None
-    for each in ancestry(table):
-        wanted = each.parent_snapshot_id
+    line = list(ancestry(table))
+    if not line:
+        return
+    oldest = line[-1]
+    known = _by_id({"snapshots": [oldest.model_dump(by_alias=True)]})
     files = [each.metadata_file for each in table.metadata.metadata_log]
-    yield from _ancestry(wanted, {}, files, partial(_read, table.io))
+    yield from islice(
+        _ancestry(oldest.snapshot_id, known, files, partial(_read, table.io)), 1, None
+    )
 
 
 def _newest(said: Short, earlier: Callable[[str], Short]) -> Iterator[Mapping[str, Any]]:
@@ -110,7 +120,8 @@ def _ancestry(
 ) -> Iterator[Mapping[str, Any]]:
     """Yields snapshots from one back, as far as this file and earlier ones know them.
 
-    A snapshot's parent never changes, so any file may supply it.
+    A snapshot's parent never changes, so any file may supply it. Where one is left out, but for the
+    table's first snapshot, the files before tell whether it was taken away.
     """
     left = reversed(files)
     while wanted is not None and wanted != _NONE:
@@ -119,8 +130,20 @@ def _ancestry(
                 known = _by_id(earlier(next(left)))
             except (StopIteration, FileNotFoundError):  # the oldest are removed first
                 return
-        yield known[wanted]
-        wanted = known[wanted].get("parent-snapshot-id")
+        yield (at := known[wanted])
+        while _has_no_parent(at) and at.get("sequence-number") != 1:
+            try:
+                known = _by_id(earlier(next(left)))
+            except (StopIteration, FileNotFoundError):
+                return
+            if wanted not in known:  # files before this snapshot
+                return
+            at = known[wanted]
+        wanted = at.get("parent-snapshot-id")
+
+
+def _has_no_parent(snapshot: Mapping[str, Any]) -> bool:
+    return snapshot.get("parent-snapshot-id") in {None, _NONE}
 
 
 def _by_id(said: Short) -> dict[int, Mapping[str, Any]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pyiceberg.table import Table
@@ -169,10 +169,14 @@ def read_side(name: LakeName, table: Table) -> SideState:
     """
     head = table.current_snapshot()
     snapshots = {each.snapshot_id: _snapshot(each) for each in table.metadata.snapshots}
-    if all(snapshots[each.snapshot_id].is_compaction for each in ancestry(table)):
+    line = [each.snapshot_id for each in ancestry(table)]
+    if line and all(snapshots[each].is_compaction for each in line):
+        at = line[-1]
         for said in expired(table):
             older = _snapshot(Snapshot.model_validate(said))
-            snapshots[said["snapshot-id"]] = older
+            snapshots[at] = replace(snapshots[at], parent=said["snapshot-id"])
+            at = said["snapshot-id"]
+            snapshots[at] = older
             if not older.is_compaction:
                 break
     kept = frozenset(each.snapshot_id for each in table.metadata.snapshots)

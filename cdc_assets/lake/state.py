@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from pyiceberg.manifest import ManifestContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.sorting import NullOrder, SortDirection
@@ -75,6 +76,8 @@ class TableState:
         sort_order: the order of rows in new files; empty without one, or one that we do not write.
         bound: columns that a partition, past or present, or the sort order uses.
         partition_names: names of the fields of all partitions, past or present.
+        published_columns: present names of the columns that the newest publish had, by their names
+            then; None for those that are gone.
     """
 
     name: LakeName
@@ -97,6 +100,7 @@ class TableState:
     sort_order: tuple[SortTerm, ...] = ()
     bound: frozenset[str] = frozenset()
     partition_names: frozenset[str] = frozenset()
+    published_columns: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
 
     @property
     def reading(self) -> ShadowProgress | None:
@@ -124,9 +128,14 @@ class TableState:
 
 
 def read_state(name: LakeName, table: Table, shard: str) -> TableState:
-    """Returns the state of a loaded table, for one of its shards."""
+    """Returns the state of a loaded table, for one of its shards.
+
+    Raises:
+        OSError: if it seems to be empty, and its list of manifests cannot be read.
+    """
     head = table.current_snapshot()
-    newest = next(iter(publishes(table)), None)
+    last = next((each for each in ancestry(table) if OFFSETS in _summary(each)), None)
+    newest = published_by(last) if last else None
     schema = table.schema()
     keys = set(schema.identifier_field_names())
     at_head = _columns_at(table, head)
@@ -141,7 +150,7 @@ def read_state(name: LakeName, table: Table, shard: str) -> TableState:
         key=tuple(f.name for f in schema.fields if f.name in keys),
         properties=dict(table.properties),
         location=table.location(),
-        is_empty=_count(head, "total-data-files") == 0,
+        is_empty=_is_empty(table, head),
         total_records=_total_records(head, table.metadata.format_version),
         head_columns={now: each.name for now, each in at_head.items()},
         is_lost=bool(head) and not newest and any(n.startswith(PREFIX) for n in table.properties),
@@ -157,6 +166,7 @@ def read_state(name: LakeName, table: Table, shard: str) -> TableState:
         sort_order=_sort_order(table),
         bound=_bound(table),
         partition_names=frozenset(f.name for spec in table.specs().values() for f in spec.fields),
+        published_columns=_columns_of(table, last),
     )
 
 
@@ -216,12 +226,15 @@ def ancestry(table: Table, head: int | None = None) -> Iterator[Snapshot]:
 
 
 def ancestry_ends(table: Table) -> bool:
-    """Returns whether our relevant snapshots may be among the expired ones."""
+    """Returns whether our relevant snapshots may be among the expired ones.
+
+    The parent of one that is expired may be left out: see `cdc_assets.lake.short`.
+    """
     oldest = None
     for oldest in ancestry(table):
         if published_by(oldest) is not None:
             return False
-    return oldest is not None and oldest.parent_snapshot_id is not None
+    return oldest is not None and oldest.sequence_number != 1
 
 
 def _summary(snapshot: Snapshot) -> Mapping[str, str]:
@@ -233,12 +246,34 @@ def _count(head: Snapshot | None, name: str) -> int | None:
     return None if said is None else int(said)
 
 
+def _is_empty(table: Table, head: Snapshot | None) -> bool:
+    """Whether a table has no data files.
+
+    A snapshot's own count is not enough: some writers count wrongly, and others add to that. See
+    https://github.com/apache/iceberg-python/issues/1845
+
+    Raises:
+        OSError: if the list of manifests cannot be read.
+    """
+    if head is None or _count(head, "total-data-files") != 0:
+        return head is None
+    data = (each for each in head.manifests(table.io) if each.content is ManifestContent.DATA)
+    return not any(each.has_added_files() or each.has_existing_files() for each in data)
+
+
 def _columns_at(table: Table, head: Snapshot | None) -> dict[str, NestedField]:
     """Returns the head's columns by present names, matched by field ids."""
     written = table.schemas().get(head.schema_id) if head and head.schema_id is not None else None
     there = {each.field_id: each for each in (written or table.schema()).fields}
     now = table.schema().fields
     return {each.name: there[each.field_id] for each in now if each.field_id in there}
+
+
+def _columns_of(table: Table, past: Snapshot | None) -> dict[str, str | None]:
+    """Returns the present names of a snapshot's columns, by their names then."""
+    then = table.schemas().get(past.schema_id) if past and past.schema_id is not None else None
+    now = {each.field_id: each.name for each in table.schema().fields}
+    return {each.name: now.get(each.field_id) for each in then.fields} if then else {}
 
 
 def _total_records(head: Snapshot | None, format_version: int) -> int | None:

@@ -59,7 +59,8 @@ class States:
     def published_state(self, name: LakeName, shard: str, table: Table) -> TableState:
         """Returns the state of a table that was just published."""
         what, at = (name, shard), table.metadata_location
-        return _KNOWN.of(what, at) or _KNOWN.keep(what, at, read_state(name, table, shard))
+        with self._connection.reading(name, at):
+            return _KNOWN.of(what, at) or _KNOWN.keep(what, at, read_state(name, table, shard))
 
     def find_states(self, wanted: Sequence[StateRequest]) -> list[Looked]:
         """Looks at many tables, in their order; keeps what it read for other processes.

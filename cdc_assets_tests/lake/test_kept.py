@@ -151,6 +151,24 @@ def test_what_was_rolled_back_is_not_taken_for_the_newest() -> None:
     assert [each["snapshot-id"] for each in found] == [6, 1]
 
 
+def test_a_parent_that_was_taken_away_is_in_the_files_before() -> None:
+    """As by PyIceberg, which expires snapshots so."""
+    files = {
+        **EARLIER,
+        "f5": chain(5, (4, 3, False), (5, 4, False)),
+        "f6": chain(5, (5, None, False)),
+    }
+    found = shortened(chain(5, (5, None, False), log=list(files)), files.__getitem__)["snapshots"]
+    assert [each["snapshot-id"] for each in found] == [5, 4, 3, 2]
+    assert [each["parent-snapshot-id"] for each in found] == [4, 3, 2, 1]
+
+
+def test_a_table_that_was_replaced_has_no_past_in_the_files_before() -> None:
+    now = chain(5, (2, 1, True), (5, None, False), log=list(EARLIER))
+    found = shortened(now, EARLIER.__getitem__)["snapshots"]
+    assert [each["snapshot-id"] for each in found] == [5]
+
+
 def test_where_earlier_files_end_nothing_is_made_up() -> None:
     def kept(file: str) -> Short:
         if file in {"f1", "f2", "f3"}:

@@ -11,9 +11,11 @@ import pytest
 
 from cdc_assets.changes.names import LakeName, TableName
 from cdc_assets.changes.offsets import OffsetVector
-from cdc_assets.errors import LostRangeError, TerminalError
+from cdc_assets.errors import LostRangeError, TerminalError, TransientError
+from cdc_assets.lake import TableState
+from cdc_assets.lake.properties import ADOPTED
 from cdc_assets.log.values import TopicIdentity, Watermarks
-from cdc_assets.merge.intake.planning.starts import Starts
+from cdc_assets.merge.intake.planning.starts import Starts, require_first_rows
 from cdc_assets.merge.intake.planning.topics import TopicNow
 from cdc_assets.registry import Beginning, Dropped, TableEntry
 
@@ -39,6 +41,7 @@ def start(
     *,
     entry: TableEntry = ENTRY,
     lost_start: str = "fail",
+    state: TableState | None = None,
     records: tuple[tuple[datetime, ...], ...] = ((), ()),
 ) -> OffsetVector:
     """Where the table starts; ``records``: times of each partition's, from its begin on."""
@@ -55,7 +58,7 @@ def start(
     configured = SimpleNamespace(source=lambda _: source, rebuild_command=lambda _: "")
     starts = Starts(cast("Any", configured), cast("Any", log))
     now = TopicNow(TopicIdentity("cluster", "topic"), Watermarks(begin, end))
-    return starts.of(replace(entry, dropped=dropped), None, now)
+    return starts.of(replace(entry, dropped=dropped), state, now)
 
 
 def test_a_table_begins_with_its_log_or_behind_a_dropped_one_of_its_name() -> None:
@@ -86,6 +89,25 @@ def test_a_table_that_was_removed_begins_where_it_began() -> None:
 
 def test_what_is_lost_of_the_dropped_table_is_not_missed() -> None:
     assert start(NOTED, at(5, 1)) == END
+
+
+REPLACED = TableState.absent(ENTRY.target)
+"""By an empty table, without any snapshot."""
+
+
+def test_a_table_whose_rows_were_read_does_not_begin_again_with_its_log() -> None:
+    """`CREATE OR REPLACE TABLE` leaves the table's properties, and no head."""
+    with pytest.raises(TerminalError, match=r"another program.*reset --table s.public.t"):
+        require_first_rows(ENTRY, REPLACED)
+    with pytest.raises(TransientError, match="have them read"):
+        require_first_rows(ENTRY, None)
+    require_first_rows(ENTRY, replace(REPLACED, snapshot_id=7))
+
+
+def test_an_adopted_table_does_not_begin_again_with_its_log() -> None:
+    assert start(None, state=REPLACED) == at(0, 0)
+    with pytest.raises(TerminalError, match=r"adopt s.public.t --existing n.old"):
+        start(None, state=replace(REPLACED, properties={ADOPTED: "n.old"}))
 
 
 # ── an end without its topic ──────────────────────────────────────────────────────────────

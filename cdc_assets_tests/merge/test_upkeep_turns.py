@@ -127,6 +127,21 @@ def test_files_of_a_table_that_was_registered_again_are_no_orphans(desk: UpkeepD
     assert removed == [desk.side.name]
 
 
+def test_a_table_whose_files_others_may_have_keeps_them(desk: UpkeepDesk) -> None:
+    """Iceberg refuses to expire its snapshots, and to remove its orphans."""
+    name = (desk.target.namespace, desk.target.name)
+    with open_catalog(desk.world.config).load_table(name).transaction() as change:
+        change.set_properties({"gc.enabled": "false"})
+    done = run(desk, steps=20, orphans=True)
+    assert [words(each) for each in done if each.left] == [
+        f"{desk.target}: remove orphans left out: the table has gc.enabled = false: other tables "
+        "may have its files"
+    ]
+    assert {task for table, task in desk.spark.begun if table == desk.target.name} == {
+        Task.MERGE_MANIFESTS, Task.COMPACT,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(("by_prefix", "expected"), [(True, True), (False, False)], ids=str)
 def test_a_store_is_listed_without_a_file_system_of_sparks(
     *, by_prefix: bool, expected: bool

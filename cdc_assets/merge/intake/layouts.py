@@ -198,8 +198,11 @@ class LakeTables:
             by_catalog: whether the schemas are the catalog's, as the records carry none.
 
         Raises:
-            TerminalError: if that would lose something, or the configuration forbids changes.
+            TerminalError: if that would lose something, or the configuration forbids changes; if
+                another program has dropped or renamed a column of the lake.
         """
+        if state is not None:
+            self._require_kept(stored, state)
         columns = [c for c in state.columns if c.name not in self._own] if state else None
         at = state.snapshot_id if state else None
         named = [with_marks(_with_ids(each, f"{at or ''}"), self._salted) for each in records]
@@ -218,6 +221,30 @@ class LakeTables:
         steps = (*self._with_side(state, plan), *plan.steps)
         layout = self.layout(plan.schema, state, steps)
         return replace(plan, steps=(*steps, *layout.steps), files=layout.files)
+
+    def _require_kept(self, stored: TableSchema, state: TableState) -> None:
+        """Fails if another program has dropped or renamed a column since the newest publish.
+
+        The column would be added again, empty in all rows but those that change. What we drop, we
+        note before; and what we rename is described by its new name.
+
+        Raises:
+            TerminalError: if one has.
+        """
+        there, known = {each.name for each in state.columns}, {*stored.names, *self._own}
+        had = state.published_columns
+        gone = [n for n in had if n in known - there and had[n] not in known]
+        if not gone:
+            return
+        renamed = [f"{name} (renamed to {now})" for name in gone if (now := had[name])]
+        dropped = [f"{name} (dropped)" for name in gone if not had[name]]
+        what = "another program has changed columns of the lake table: "
+        what += ", ".join([*renamed, *dropped])
+        remedy = (
+            "give renamed ones their names back; for dropped ones: cdc-assets rebuild TABLE. Names "
+            "in the lake are configured (tables.<schema.table>.columns: {name: {rename: …}})"
+        )
+        raise TerminalError(what, where=self._where, remedy=remedy, page="lake-columns-changed")
 
     def layout(
         self, schema: TableSchema, state: TableState | None, steps: Sequence[TableStep] = ()

@@ -47,6 +47,8 @@ _ANY_SHARE: Final = 1e-9
 _NAMED: Final = 3
 """Files that a message names."""
 
+_SHARED: Final = "the table has gc.enabled = false: other tables may have its files"
+
 _FILES_LOOKED_AT: Final = Recent[int](4_096)
 """Numbers of data files of tables when they were last looked at, for the whole process."""
 
@@ -235,7 +237,9 @@ class Upkeep:
                 )
             case Task.REMOVE_ORPHANS:
                 place = self._lake.place(needs.name)
-                if place is not None and place.foreign:
+                if needs.figures.shares_files:
+                    yield UpkeepStep(needs.name, task, 0.0, {}, _SHARED)
+                elif place is not None and place.foreign:
                     yield UpkeepStep(needs.name, task, 0.0, {}, _not_alone(place))
                 elif place is not None:
                     before = self._clock() - timedelta(days=self.said.orphan_days)

@@ -139,9 +139,14 @@ class TableRebuild:
         """
         late, published = "", old.published
         source = self._session.config.source(self._entry.table.source)
-        if published and published.carried.read_at and source.reads_first(self._entry.table):
-            is_same = published.topic_id == self.tables.planner.identity(self._entry).topic_id
-            late = "its first rows were read from the source (initial: read)" if is_same else ""
+        if source.reads_first(self._entry.table) and (
+            published is None  # it lost its publishes, and nothing tells how it began
+            or (
+                published.carried.read_at
+                and published.topic_id == self.tables.planner.identity(self._entry).topic_id
+            )
+        ):
+            late = "its first rows were read from the source (initial: read)"
         if ADOPTED in old.properties:
             late = "the table of another tool was adopted"
         if self._entry.renamed is not None:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from cdc_assets.changes.offsets import OffsetRange, OffsetVector, total_length
 from cdc_assets.config import ReplicationConfig
-from cdc_assets.errors import ConflictError, TransientError
+from cdc_assets.errors import ConflictError
 from cdc_assets.formats.format import Format
 from cdc_assets.lake import Published, TableState
 from cdc_assets.lake.carried import LastRecords
@@ -21,7 +21,7 @@ from cdc_assets.merge.intake.planning.continuity import last_records, require_un
 from cdc_assets.merge.intake.planning.cuts import Cut, Cuts, Extent
 from cdc_assets.merge.intake.planning.pending import Offsets, Pending
 from cdc_assets.merge.intake.planning.plans import Plans, Replays
-from cdc_assets.merge.intake.planning.starts import Starts, require_read
+from cdc_assets.merge.intake.planning.starts import Starts, require_first_rows, require_read
 from cdc_assets.merge.intake.planning.topics import Topics, continued
 from cdc_assets.merge.plan.plan import BatchPlan
 from cdc_assets.merge.plan.result import Waiting
@@ -84,7 +84,8 @@ class Planner:
 
         Raises:
             LostRangeError, LogReplacedError: if the log does not continue from the offsets.
-            TransientError: if the table has another topic by now.
+            TransientError: if the table has another topic by now, or its first rows are to be read.
+            TerminalError: if the rows that were read first are gone.
             MovedKeysError: if partitions were added, and only offsets order changes.
             ConflictError: if the table is missing and must not be created, or its rows are still
                 being read from its source.
@@ -97,10 +98,8 @@ class Planner:
                 where = f"table={entry.table} lake={entry.target}"
                 raise ConflictError(what, where=where, remedy="run the same command again")
             self._require_existing(state)
-        if state is None and self._configured.reads_first(entry):
-            what = "its rows are yet to be read from its source (initial: read)"
-            where, command = f"table={entry.table}", "cdc-assets replicate"
-            raise TransientError(what, where=where, remedy=f"have them read: {command}")
+        elif self._configured.reads_first(entry):
+            require_first_rows(entry, state)
         require_read(entry, state)
         # Taken before the log's end, up to which the batch is planned.
         witnesses = self._witnesses.of(entry, self._log) if self._witnesses else ()

@@ -156,13 +156,15 @@ def _require_offsets(entry: TableEntry, state: TableState | None) -> None:
 
     It lost them, or somebody else made it.
     """
-    if state is None or state.snapshot_id is None or state.published or state.others:
+    if state is None or state.published or state.others:
         return
     where = f"table={entry.table} lake={entry.target}"
     if found := state.properties.get(ADOPTED):
         what = f"the table is being adopted, and the adoption was not completed: it was {found}"
         remedy = f"cdc-assets adopt {entry.table} --existing {found}"
         raise TerminalError(what, where=where, remedy=remedy)
+    if state.snapshot_id is None:
+        return
     if state.is_lost:
         what = (
             "the lake table lost its offsets: neither its snapshots nor earlier metadata files "
@@ -185,6 +187,26 @@ def _require_begun_here(entry: TableEntry, state: TableState, identity: TopicIde
         again = f"cdc-assets rebuild {entry.table} --abandon"
         where = f"table={entry.table} topic={entry.topic} lake={entry.target}"
         raise LogReplacedError(what, where=where, remedy=f"begin again, after: {again}")
+
+
+def require_first_rows(entry: TableEntry, state: TableState | None) -> None:
+    """Fails if a table lacks the first rows, which are read from its source: its log lacks them.
+
+    Raises:
+        TransientError: if they are yet to be read.
+        TerminalError: if the table was replaced by an empty one.
+    """
+    where = f"table={entry.table} lake={entry.target}"
+    if state is None:
+        what = "its rows are yet to be read from its source (initial: read)"
+        raise TransientError(what, where=where, remedy="have them read: cdc-assets replicate")
+    if state.snapshot_id is None:
+        what = (
+            "the lake table is empty and has no offsets: another program has made or replaced it, "
+            "and its first rows are read from its source (initial: read)"
+        )
+        remedy = f"have it read again: cdc-assets reset --table {entry.table}"
+        raise TerminalError(what, where=where, remedy=remedy, page="lost-offsets")
 
 
 def require_read(entry: TableEntry, state: TableState | None) -> None:
