@@ -61,7 +61,8 @@ def test_topics_that_are_decided_are_left_out_in_time_proportional_to_their_numb
     known = Registry.of(replace(each, is_confirmed=True) for each in entries(MANY))
     topics = [*(each.topic for each in known), *(f"other.{n}" for n in range(4 * MANY))]
     fmt = SimpleNamespace(names_tables=True, topics=SimpleNamespace(may_be_named=lambda _: True))
-    services: Any = SimpleNamespace(clock=lambda: NOW, formats={"shop": fmt})
+    config = SimpleNamespace(sources={"shop": None})
+    services: Any = SimpleNamespace(config=config, clock=lambda: NOW, formats={"shop": fmt})
     with within(5):
         assert _doubtful(services, known, topics, ()) == {"shop": topics[MANY:]}
 
