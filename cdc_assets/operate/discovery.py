@@ -149,8 +149,8 @@ def _in_shared_topics(
     found: list[TableEntry] = []
     problems: list[CdcError] = []
     untaken: list[OtherTopic] = []
-    mine = {entry.topic for entry in replicated(services.config, known)}
-    known_topics = _judged_lately(services, known) | mine
+    registered = {entry.topic for entry in replicated(services.config, known)}
+    known_topics = _judged_lately(services, known) | registered
     for source, fmt in services.formats.items():
         mine = [each for each in topics if fmt.has_many_tables and fmt.topics.includes(each)]
         if not mine:

@@ -78,14 +78,20 @@ def test_an_accepted_restart_is_merged_once_and_a_second_one_stops_again(pipelin
     assert names(made) == {1: "on", 2: "two", 3: "three"}
 
 
-def test_what_was_accepted_is_when_the_log_is_read_from_its_beginning_again(pipeline: Make) -> None:
-    """The next restart is not: the table that was built has merged one, and stops at another."""
+def accepted(pipeline: Make) -> Pipeline:
+    """A registered table that has merged an accepted restart."""
     made = start(pipeline, *OLD)
     made.produce(TABLE, RESTORED)
     stops(made)
     accept(made)
     made.merge(TABLE)
     RegistryFile(made.config.registry).add([made.entry(TABLE)])
+    return made
+
+
+def test_what_was_accepted_is_when_the_log_is_read_from_its_beginning_again(pipeline: Make) -> None:
+    """The next restart is not: the table that was built has merged one, and stops at another."""
+    made = accepted(pipeline)
     assert run_rebuild(made.config, str(made.entry(TABLE).table)).is_done
     assert names(made) == {1: "restored", 2: "two", 3: "three"}
     made.produce(TABLE, [change("restored again", 700, 600, 20)])
@@ -93,12 +99,7 @@ def test_what_was_accepted_is_when_the_log_is_read_from_its_beginning_again(pipe
 
 
 def test_a_table_that_begins_behind_a_restart_stops_at_the_next_one(pipeline: Make) -> None:
-    made = start(pipeline, *OLD)
-    made.produce(TABLE, RESTORED)
-    stops(made)
-    accept(made)
-    made.merge(TABLE)
-    RegistryFile(made.config.registry).add([made.entry(TABLE)])
+    made = accepted(pipeline)
     name = str(made.entry(TABLE).table)
     assert not run_rebuild(made.config, name, from_snapshot=True).is_done
     made.produce(TABLE, [change("on", 1_300, 1_250, 13), change("two", 1_400, 1_350, 13, id_=2)])
