@@ -80,9 +80,10 @@ class NeedsReader:
         if figures is None:
             return None
         now, limits = round(self._clock().timestamp() * 1000), self._limits
-        if table.owner is None:  # one of the snapshots since may be the table's in a pending cut
-            limits = replace(limits, keep=max(limits.keep, self._pending()))
         gone = expirable(figures.history, limits, now)
+        if gone and table.owner is None:  # some may be the table's snapshot in a pending cut
+            limits = replace(limits, keep=max(limits.keep, self._pending()))
+            gone = expirable(figures.history, limits, now)
         return Needs(table.name, figures, tasks(figures, limits, now), gone, limits)
 
     def _named(self, table: UpkeepTable) -> tuple[int, ...]:
